@@ -67,7 +67,7 @@ function askTogether (
   const { storeDurations } = requester.server.channels
   const startedAt = storeDurations.hasSubscribers ? performance.now() : null
   const asking = areSeveral
-    ? askSeveral(asked, demands, requester)
+    ? askSeveral(asked, requester)
     : askStore(store, asked, demands, requester)
   if (startedAt === null) return asking
   return then(asking, () => {
@@ -129,17 +129,18 @@ function noteFailure (
 /** Asks all stores at the same time. What one counts while another rejects is settled with 0. */
 async function askSeveral (
   asked: readonly QuotaOfRequest[],
-  demands: readonly Demand[],
   requester: Requester
 ): Promise<void> {
-  const stores = asked.map(({ quota }) => quota.store)
   // The start does not check the default quota if it seems unused.
-  if (stores.some((store) => store.settle === undefined)) {
+  if (asked.some(({ quota }) => quota.store.settle === undefined)) {
     const error = new TypeError('of several stores of a request, each needs the function settle')
     return noteFailure(error, asked, requester)
   }
+  const stores = new Map<Demand, QuotaStore>()
+  for (const { demand, quota } of asked) {
+    if (demand !== null) stores.set(demand, quota.store)
+  }
   const acquisitions = await acquireSideBySide(
-    demands,
     stores,
     async (store, part) => {
       const askedHere = asked.filter(({ quota }) => quota.store === store)

@@ -12,8 +12,6 @@ export class OpenPermits {
   readonly #permits = new Set<OpenPermit>()
   readonly #pending = new Set<Promise<unknown>>()
   #isClosing = false
-  /** Runs when something is no longer pending. */
-  #onSettled = (): void => {}
 
   add (permit: OpenPermit): void {
     // A decision that was made while the server closed.
@@ -30,29 +28,41 @@ export class OpenPermits {
     this.#pending.add(promise)
     const settled = (): void => {
       this.#pending.delete(promise)
-      this.#onSettled()
     }
     promise.then(settled, settled)
   }
 
   /**
-   * Ends all permits, and waits until everything is settled, for as long as stores go on answering:
-   * it gives up when none has answered for a second. The process stays alive until then.
+   * Ends all permits, and waits until everything that has begun is settled, for as long as stores
+   * go on answering: it gives up when none has answered for a second. The process stays alive until
+   * then.
    */
   async endAll (): Promise<void> {
     this.#isClosing = true
     for (const permit of this.#permits) this.wait(permit.expire())
-    if (this.#pending.size === 0) return
-    await new Promise<void>((resolve) => {
-      const silence = setTimeout(resolve, longestSilence)
-      this.#onSettled = () => {
-        if (this.#pending.size > 0) {
-          silence.refresh()
-        } else {
-          clearTimeout(silence)
-          resolve()
-        }
-      }
-    })
+    const begun = new Set(this.#pending)
+    await allSettledOrSilent(begun)
+    // What it has led to, such as the settlement of a decision. What begins later is not waited
+    // for: a worker of a queue that the host stops afterwards would keep the server from closing.
+    await allSettledOrSilent(new Set([...this.#pending].filter((promise) => !begun.has(promise))))
   }
+}
+
+/** Resolves when all promises have settled, or when none of them has for `longestSilence`. */
+async function allSettledOrSilent (promises: ReadonlySet<Promise<unknown>>): Promise<void> {
+  if (promises.size === 0) return
+  await new Promise<void>((resolve) => {
+    let left = promises.size
+    const silence = setTimeout(resolve, longestSilence)
+    const settled = (): void => {
+      left -= 1
+      if (left > 0) {
+        silence.refresh()
+      } else {
+        clearTimeout(silence)
+        resolve()
+      }
+    }
+    for (const promise of promises) promise.then(settled, settled)
+  })
 }

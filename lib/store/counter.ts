@@ -24,8 +24,7 @@ export function hasRoom (count: number, { limit, least }: Demand): boolean {
 /** What a demand that has room is granted: as much as it asks for, as far as there is room. */
 export function grantOf (count: number, { limit, most }: Demand): number {
   if (limit === unlimited) return most
-  // Another demand of the request can have used the rest of the same overflow counter.
-  return Math.min(most, Math.max(0, limit - count))
+  return Math.min(most, limit - count)
 }
 
 const periodLength = 600_000

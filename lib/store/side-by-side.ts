@@ -1,20 +1,20 @@
-import { required } from '../required.js'
 import type { Acquisition, Acquisitions, Demand } from './store.js'
+
+type Acquire<Side> = (
+  side: Side,
+  demands: readonly Demand[]
+) => Acquisitions | Promise<Acquisitions>
 
 /** The demands of one side, a store or a shard, and what it decides on them. */
 class Part<Side> {
   readonly demands: Demand[] = []
-  /** The positions of the demands among those of the request. */
-  readonly positions: number[] = []
   /** Null if the side has failed. */
   acquisitions: Acquisitions | null = null
   error: unknown
 
   constructor (readonly side: Side) {}
 
-  async decide (
-    acquire: (side: Side, demands: readonly Demand[]) => Acquisitions | Promise<Acquisitions>
-  ): Promise<void> {
+  async decide (acquire: Acquire<Side>): Promise<void> {
     try {
       this.acquisitions = await acquire(this.side, this.demands)
     } catch (error) {
@@ -27,7 +27,7 @@ class Part<Side> {
  * Decides on the demands of a request that several sides keep the counters of. Where one of them
  * rejects or fails, what the others have counted is settled with 0.
  *
- * @param sides The side of each demand.
+ * @param sides The side of each demand, in their order.
  * @param acquire Decides on the demands of one side in one step. Checks the result of a store that
  *   may not keep to the interface.
  * @param settle Settles with 0 what a demand has counted. Nobody waits for it, so it handles its
@@ -36,15 +36,23 @@ class Part<Side> {
  *   rejected.
  * @throws What a side throws, if no other side rejects.
  */
-export async function acquireSideBySide<Side> (
+export function acquireSideBySide<Side> (
+  sides: ReadonlyMap<Demand, Side>,
+  acquire: Acquire<Side>,
+  settle: (side: Side, acquisition: Acquisition) => void
+): Acquisitions | Promise<Acquisitions> {
+  const parts = partsOf(sides)
+  const [first] = parts
+  if (first !== undefined && parts.length === 1) return acquire(first.side, first.demands)
+  return acquireParts([...sides.keys()], parts, acquire, settle)
+}
+
+async function acquireParts<Side> (
   demands: readonly Demand[],
-  sides: readonly Side[],
-  acquire: (side: Side, demands: readonly Demand[]) => Acquisitions | Promise<Acquisitions>,
+  parts: readonly Part<Side>[],
+  acquire: Acquire<Side>,
   settle: (side: Side, acquisition: Acquisition) => void
 ): Promise<Acquisitions> {
-  const [first] = sides
-  if (first !== undefined && sides.every((side) => side === first)) return acquire(first, demands)
-  const parts = partsOf(demands, sides)
   await Promise.all(parts.map((part) => part.decide(acquire)))
 
   const failed = parts.find(({ acquisitions }) => acquisitions === null)
@@ -52,33 +60,29 @@ export async function acquireSideBySide<Side> (
     ({ acquisitions }) => acquisitions !== null && !haveRoom(acquisitions)
   )
   const isAdmitted = failed === undefined && !isRejected
-  const merged: (Acquisition | null)[] = demands.map(() => null)
-  for (const part of parts) {
-    if (part.acquisitions === null) continue
-    const isCounted = haveRoom(part.acquisitions)
-    for (const [index, acquisition] of part.acquisitions.entries()) {
-      const demand = required(part.demands[index], 'the demand of an acquisition')
-      const position = required(part.positions[index], 'the position of a demand')
+  const decided = new Map<Demand, Acquisition | null>()
+  for (const { side, demands: asked, acquisitions } of parts) {
+    const isCounted = acquisitions !== null && haveRoom(acquisitions)
+    for (const [index, demand] of asked.entries()) {
+      const acquisition = acquisitions?.[index] ?? null
       if (acquisition === null || isAdmitted || !isCounted) {
-        merged[position] = acquisition
+        decided.set(demand, acquisition)
       } else {
-        settle(part.side, acquisition)
-        merged[position] = withoutGrant(acquisition, demand)
+        settle(side, acquisition)
+        decided.set(demand, withoutGrant(acquisition, demand))
       }
     }
   }
   if (failed !== undefined && !isRejected) throw failed.error
-  return merged
+  return demands.map((demand) => decided.get(demand) ?? null)
 }
 
-function partsOf<Side> (demands: readonly Demand[], sides: readonly Side[]): Part<Side>[] {
+function partsOf<Side> (sides: ReadonlyMap<Demand, Side>): Part<Side>[] {
   const parts = new Map<Side, Part<Side>>()
-  for (const [position, demand] of demands.entries()) {
-    const side = required<Side | undefined>(sides[position], 'the side of a demand')
+  for (const [demand, side] of sides) {
     const part = parts.get(side) ?? new Part(side)
     parts.set(side, part)
     part.demands.push(demand)
-    part.positions.push(position)
   }
   return [...parts.values()]
 }

@@ -12,7 +12,7 @@ export interface QuotaStore {
   /**
    * Decides on all demands in one step: counts each if all of them have room, and none otherwise.
    * In both cases, each demand reaches its counter: it opens a window, sets `lastSeen` and runs a
-   * sweep if one is due. No two demands have the same counters and the same caller.
+   * sweep if one is due. No two demands have the same counters.
    *
    * @returns One acquisition for each demand, in their order; null for one that was not asked
    *   because another is known to have no room.
@@ -278,14 +278,9 @@ export function assertDemands (demands: readonly Demand[]): void {
 }
 
 function assertDifferent (demands: readonly Demand[]): void {
-  for (const [index, { counters, callerKey }] of demands.entries()) {
-    const isRepeated = demands
-      .slice(0, index)
-      .some((earlier) => earlier.counters === counters && earlier.callerKey === callerKey)
-    if (isRepeated) {
-      throw new TypeError(
-        `two demands of a request have the same caller and the counters ${format(counters)}`
-      )
+  for (const [index, { counters }] of demands.entries()) {
+    if (demands.slice(0, index).some((earlier) => earlier.counters === counters)) {
+      throw new TypeError(`two demands of a request have the same counters ${format(counters)}`)
     }
   }
 }

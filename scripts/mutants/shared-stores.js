@@ -1,13 +1,15 @@
 // Mistakes in what the stores on servers do in the process, and in the insured store.
 
 const scenarios = 'test/simulation/scenarios.test.ts'
+const places = 'test/stores/shared-places.test.ts'
+const settlements = 'test/stores/shared-settlements.test.ts'
 const walk = 'test/simulation/simulation.test.ts'
 
 export const mutants = [
   {
     file: 'store/shared/shard.ts',
     what: 'what a late reply has granted is not settled',
-    from: '            this.#settleLate(call, reply)\n',
+    from: '            this.#settleLate(call, reply, sentAt)\n',
     to: '',
     test: scenarios,
     foundBy: ['a call that is late']
@@ -31,24 +33,24 @@ export const mutants = [
   {
     file: 'store/shared/shard.ts',
     what: 'the places of a failed call are not renewed again',
-    from: '    this.#places.renew(renewed)\n',
-    to: '',
+    from: '      this.#isFailing = true\n',
+    to: '      this.#isFailing = true\n      this.#places.renew(renewed, sentAt)\n',
     test: scenarios,
     foundBy: ['a renewal that is lost']
   },
   {
     file: 'store/shared/shard.ts',
     what: 'a place that a failed call may not have freed is not freed again',
-    from: '    this.#freed.addAgain(call.freed)\n',
+    from: '    this.#freed.addAgain(freed)\n',
     to: '',
     test: scenarios,
     foundBy: ['a freed place whose call is lost']
   },
   {
     file: 'store/shared/held-places.ts',
-    what: 'a freed place is renewed if it was due',
-    from: '    this.#due.delete(place)\n    const caller',
-    to: '    const caller',
+    what: 'a freed place is renewed',
+    from: '    if (!this.#renewedAt.delete(place)) return\n',
+    to: '',
     test: scenarios,
     foundBy: ['a place freed while its renewal waits']
   },
@@ -57,8 +59,8 @@ export const mutants = [
     what: 'the places of all calls have the same names',
     from: '    this.#calls += 1\n',
     to: '',
-    test: scenarios,
-    foundBy: ['a call noted before the places that it took']
+    test: places,
+    foundBy: ['a process renews the places that it holds, and frees them once']
   },
   {
     file: 'store/shared/shard.ts',
@@ -71,15 +73,35 @@ export const mutants = [
   {
     file: 'store/shared/shard.ts',
     what: 'a process takes places after a stall before it renews its own',
-    from: 'if (this.#clock() - this.#renewedAt >= renewalInterval) this.#renewAll()',
-    to: '',
+    from: 'this.#places.renewedBy(now - renewalAge, mostPlacesInCall)',
+    to: '[]',
     test: scenarios,
     foundBy: ['a process that stalls for 36 s']
   },
   {
     file: 'store/shared/shard.ts',
+    what: 'a process takes places after a stall before it has renewed all of its own',
+    from: 'mustRenewFirst ? 0 : mostInCall',
+    to: 'mostInCall',
+    test: places,
+    foundBy: [
+      'after a stall of 36 s, a process renews more than 256 places before it takes more'
+    ]
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'settlements are sent while calls fail',
+    from: 'this.#isFailing ? 0 : mostInCall',
+    to: 'mostInCall',
+    test: settlements,
+    foundBy: [
+      'an outage without requests loses no settlement: empty calls show when it is over'
+    ]
+  },
+  {
+    file: 'store/shared/shard.ts',
     what: 'a place is not renewed',
-    from: '      this.#places.add(taken.place)\n',
+    from: '        this.#places.add(taken.place, sentAt)\n',
     to: '',
     test: scenarios,
     foundBy: ['a server that loses all']
@@ -129,7 +151,7 @@ export const mutants = [
     what: 'the later one of two settlements of a window replaces the earlier one',
     from: 'one.lessCount + other.lessCount',
     to: 'other.lessCount',
-    test: 'test/stores/shared-settlements.test.ts',
+    test: settlements,
     foundBy: ['the settlements of one window are one']
   }
 ]

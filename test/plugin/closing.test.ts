@@ -327,6 +327,49 @@ for (const [version, create] of versions) {
       t.same(atClose, [[0, 100 * streams], [0, 100 * streams]])
     }
   )
+  t.test(
+    'a server closes although workers that the host stops afterwards go on acquiring permits: ' +
+      version,
+    async (t) => {
+      const memory = new MemoryQuotaStore()
+      const store: QuotaStore = {
+        async acquire (demands) {
+          await new Promise(setImmediate)
+          return memory.acquire(demands)
+        },
+        async settle (acquisition, used) {
+          await new Promise(setImmediate)
+          memory.settle(acquisition, used)
+        }
+      }
+      const app: FastifyInstance = create()
+      const workers = { areStopped: false }
+      app.addHook('onClose', async () => {
+        workers.areStopped = true
+      })
+      await app.register(quotaPlugin, {
+        operations: [],
+        store,
+        quotas: { streams: { concurrent: streams } }
+      })
+      await app.ready()
+      const working = Array.from({ length: streams }, async (_, worker) => {
+        // So that at no time all of them have their answers.
+        for (let turn = 0; turn < worker; turn++) await new Promise(setImmediate)
+        for (let job = 0; job < 1000 && !workers.areStopped; job++) {
+          const permit = await app.quotaAcquire(localAuthentication('alice'), 'streams')
+          await permit.end()
+        }
+      })
+      await new Promise(setImmediate)
+      await app.close()
+      const first = await Promise.race([Promise.all(working), 'they were working'])
+      t.equal(first, 'they were working')
+      t.ok(workers.areStopped)
+      await Promise.all(working)
+      t.same(memory.list(places.counters).callers, [])
+    }
+  )
   for (const [what, most, settled, longest] of silences) {
     t.test(
       'a server that closes waits for a store as long as it responds, and then for a second at ' +

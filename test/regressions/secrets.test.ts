@@ -100,7 +100,10 @@ t.test(
     t.notMatch(payload, /WRONGPASS|hunter2/)
     t.notMatch(JSON.stringify(log.lines), secret)
     matchExactly(t, log.problems(), [
-      { msg: /^the quota store failed/, err: { code: 'WRONGPASS', message: /^WRONGPASS/ } },
+      {
+        msg: 'the standing of the caller could not be read',
+        err: { code: 'WRONGPASS', message: /^WRONGPASS/ }
+      },
       { msg: /^fastify-llm-quota: the standing of the caller could not be determined/ }
     ])
   }

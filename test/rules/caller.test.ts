@@ -11,7 +11,6 @@ import {
   type AuthenticationReader,
   type QuotaDecision
 } from '../../lib/index.js'
-import { Caller, CallerReader, callerOfAuthentication } from '../../lib/caller/request-caller.js'
 import { matchExactly } from '../support/match-exactly.js'
 import {
   alice,
@@ -428,19 +427,3 @@ t.test('an authentication that throws what cannot be read is an outage', async (
   const app = await createService({ authentication: () => revoked() as never })
   t.same(await statuses(app, alice, 1), [401], 'what it returns is not one of this package')
 })
-
-t.test(
-  'the caller of request.user is that of its claims, without creating an authentication',
-  (t) => {
-    const claims = { iss: issuer, sub: 'alice', preferred_username: 'bob' }
-    const reader = new CallerReader()
-    const read = reader.read(Object({ user: claims }))
-    if (!(read instanceof Caller)) throw new TypeError('the claims identify a caller')
-    t.equal(read.callerKey, callerKey(tokenAuthentication(claims)))
-    t.same(read.authentication, tokenAuthentication(claims))
-    const authentication = localAuthentication('alice')
-    const caller = callerOfAuthentication(authentication)
-    t.equal(caller instanceof Caller && caller.authentication, authentication)
-    t.end()
-  }
-)

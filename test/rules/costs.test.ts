@@ -57,64 +57,17 @@ const orders: [
   steps: [step: Step, count: number][]
 ][] = [
   ['its cost if nothing is reported', { cost: 5 }, 5, [['closes', 5]]],
-  [
-    'its cost while it runs, and then a report of less',
-    { cost: 5 },
-    5,
-    [
-      [3, 5],
-      ['closes', 3]
-    ]
-  ],
-  [
-    'a report of more than its cost at once',
-    { cost: 5 },
-    5,
-    [
-      [8, 8],
-      ['closes', 8]
-    ]
-  ],
-  [
-    'the sum of its reports',
-    { cost: 5 },
-    5,
-    [
-      [2, 5],
-      [2, 5],
-      [2, 6],
-      ['closes', 6]
-    ]
-  ],
+  ['its cost while it runs, and then a report of less', { cost: 5 }, 5, [[3, 5], ['closes', 3]]],
+  ['a report of more than its cost at once', { cost: 5 }, 5, [[8, 8], ['closes', 8]]],
+  ['the sum of its reports', { cost: 5 }, 5, [[2, 5], [2, 5], [2, 6], ['closes', 6]]],
   [
     'a late report in place of its cost, and the next one in addition',
     { cost: 5 },
     5,
-    [
-      ['closes', 5],
-      [3, 3],
-      [4, 7]
-    ]
+    [['closes', 5], [3, 3], [4, 7]]
   ],
-  [
-    'the sum of an early and a late report',
-    { cost: 5 },
-    5,
-    [
-      [3, 5],
-      ['closes', 3],
-      [4, 7]
-    ]
-  ],
-  [
-    'a report of 0, which is a report',
-    { cost: 5 },
-    5,
-    [
-      [0, 5],
-      ['closes', 0]
-    ]
-  ],
+  ['the sum of an early and a late report', { cost: 5 }, 5, [[3, 5], ['closes', 3], [4, 7]]],
+  ['a report of 0, which is a report', { cost: 5 }, 5, [[0, 5], ['closes', 0]]],
   [
     'unreported after a report of null or of nothing',
     { cost: 5, unreported: 4 },
@@ -125,96 +78,34 @@ const orders: [
     'nothing of a report in another unit',
     { cost: 5, unreported: 4 },
     5,
-    [
-      [{ requests: 7, images: 7 }, 5],
-      ['closes', 4]
-    ]
+    [[{ requests: 7, images: 7 }, 5], ['closes', 4]]
   ],
   [
     'its own unit of a report of several',
     { cost: 5 },
     5,
-    [
-      [{ tokens: 7, images: 9 }, 7],
-      ['closes', 7]
-    ]
+    [[{ tokens: 7, images: 9 }, 7], ['closes', 7]]
   ],
   ['unreported if nothing is reported', { unreported: 7 }, 0, [['closes', 7]]],
-  [
-    'a report and not unreported',
-    { unreported: 7 },
-    0,
-    [
-      [3, 3],
-      ['closes', 3]
-    ]
-  ],
-  [
-    'a late report of less in place of unreported',
-    { unreported: 7 },
-    0,
-    [
-      ['closes', 7],
-      [3, 3]
-    ]
-  ],
-  [
-    'a late report of 0 in place of unreported',
-    { unreported: 7 },
-    0,
-    [
-      ['closes', 7],
-      [0, 0]
-    ]
-  ],
+  ['a report and not unreported', { unreported: 7 }, 0, [[3, 3], ['closes', 3]]],
+  ['a late report of less in place of unreported', { unreported: 7 }, 0, [['closes', 7], [3, 3]]],
+  ['a late report of 0 in place of unreported', { unreported: 7 }, 0, [['closes', 7], [0, 0]]],
   [
     'the sum of late reports in place of unreported',
     { unreported: 7 },
     0,
-    [
-      ['closes', 7],
-      [3, 3],
-      [6, 9]
-    ]
+    [['closes', 7], [3, 3], [6, 9]]
   ],
-  [
-    'unreported where it is below the cost',
-    { cost: 5, unreported: 2 },
-    5,
-    [
-      ['closes', 2],
-      [4, 4]
-    ]
-  ],
+  ['unreported where it is below the cost', { cost: 5, unreported: 2 }, 5, [['closes', 2], [4, 4]]],
   [
     'unreported where it is above the cost',
     { cost: 5, unreported: 7 },
     5,
-    [
-      ['closes', 7],
-      [4, 4],
-      [5, 9]
-    ]
+    [['closes', 7], [4, 4], [5, 9]]
   ],
   ['nothing if unreported is 0', { cost: 5, unreported: 0 }, 5, [['closes', 0]]],
-  [
-    'its reports if it has neither cost nor unreported',
-    {},
-    0,
-    [
-      [4, 4],
-      ['closes', 4]
-    ]
-  ],
-  [
-    'nothing without cost, unreported and report',
-    {},
-    0,
-    [
-      ['closes', 0],
-      [4, 4]
-    ]
-  ],
+  ['its reports if it has neither cost nor unreported', {}, 0, [[4, 4], ['closes', 4]]],
+  ['nothing without cost, unreported and report', {}, 0, [['closes', 0], [4, 4]]],
   [
     'what cost and unreported return for the request',
     {

@@ -308,10 +308,7 @@ t.test('a permit that is ended twice frees its place once', async (t) => {
     },
     channelsOf(app.server).places.name
   )
-  t.same(
-    changes.map(({ change }) => change),
-    [1, -1]
-  )
+  t.same(changes.map(({ change }) => change), [1, -1])
   t.equal(store.calls, 2, 'one acquires and one settles')
 })
 

@@ -65,11 +65,7 @@ t.test('no refusal can be cached: a 401, a 429 and a 503 alike', async (t) => {
   ]
   t.same(
     refusals.map(({ statusCode, headers }) => [statusCode, headers['cache-control']]),
-    [
-      [401, 'no-store'],
-      [429, 'no-store'],
-      [503, 'no-store']
-    ]
+    [[401, 'no-store'], [429, 'no-store'], [503, 'no-store']]
   )
 })
 

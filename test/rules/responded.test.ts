@@ -172,10 +172,7 @@ t.test('a request that the host has answered meanwhile still has its decisions',
   await app.inject({ method: 'POST', url: '/run' })
   store.respond()
   await app.close()
-  t.same(
-    decisionsOf(),
-    names.map((name) => [name, 'admitted'])
-  )
+  t.same(decisionsOf(), names.map((name) => [name, 'admitted']))
 })
 
 t.test('a store that cannot settle keeps what it has counted of requests', async (t) => {

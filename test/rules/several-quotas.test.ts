@@ -460,10 +460,7 @@ t.test(
     t.same(asked, ['alice', 'bob'])
     const alice = callerKey(localAuthentication('alice'))
     const bob = callerKey(localAuthentication('bob'))
-    t.same(
-      messages.map(({ decision }) => decision.callerKey),
-      [alice, bob, alice, bob, alice]
-    )
+    t.same(messages.map(({ decision }) => decision.callerKey), [alice, bob, alice, bob, alice])
   }
 )
 

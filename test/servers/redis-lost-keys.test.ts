@@ -104,6 +104,8 @@ tap.test("with the server's clock, decisions go on after a loss, and keys expire
     await lose()
     t.match(await acquireOne(store, 'alice', { limit: 1_000 }), { admitted: true, overflow: false })
     t.match(await acquireOne(store, 'bob', { limit: 1_000 }), { admitted: true, overflow: false })
-    for (const key of await client.keys('*')) t.ok((await client.pttl(key)) > 0, `${key} expires`)
+    const keys = await client.keys('*')
+    t.ok(keys.length > 1, `${keys.length} keys`)
+    for (const key of keys) t.ok((await client.pttl(key)) > 0, `${key} expires`)
   }
 })

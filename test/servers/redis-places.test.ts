@@ -1,9 +1,10 @@
 // Concurrent requests on a Redis server: each place has a name, and its process renews it.
-// test/stores/shared-places.test.ts has what a process does, here is what Redis makes of it.
+// test/stores/shared-places.test.ts has what a process does, redis-driver.test.ts what a call does.
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
-import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
+import { RedisQuotaStore } from '../../lib/redis.js'
 import { adaptClient } from '../../lib/store/redis/clients.js'
+import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
@@ -17,28 +18,21 @@ const callersKey = 'llm-quota:{0}:places:streams.concurrent'
 const placesKey = (caller: string) => `${callersKey} ${caller}`
 
 /**
- * Stores of two processes, and a third one that only looks. `renew` makes time pass until both
- * renew their places.
+ * Stores of two processes. `renew` makes time pass until both renew their places.
  */
-function start (t: Test, ownClient: QuotaRedisClient = adaptClient(client)) {
+function start (t: Test) {
   const clock = new VirtualClock()
   clock.advance(1_000_000)
-  mock.timers.enable({ apis: ['setInterval'] })
+  mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => {
     mock.timers.reset()
   })
-  const create = (used: QuotaRedisClient) =>
-    new RedisQuotaStore({ client: used, clock: clock.now, rememberRejections: false })
-  const [one, other, observer] = [
-    create(ownClient),
-    create(adaptClient(client)),
-    create(adaptClient(client))
-  ]
+  const create = () => new RedisQuotaStore({ client, clock: clock.now, rememberRejections: false })
+  const [one, other] = [create(), create()]
   return {
     clock,
     one,
     other,
-    count: async (caller = 'alice') => (await observer.peek(demand(caller, place())))?.count,
     /** Resolves when the renewals have been written: what follows in a store waits for them. */
     async renew () {
       clock.advance(10_000)
@@ -48,20 +42,14 @@ function start (t: Test, ownClient: QuotaRedisClient = adaptClient(client)) {
   }
 }
 
-/** A client whose calls a test holds back, and runs later. */
-function holdingBack (mode: { isLate: boolean }) {
-  const adapted = adaptClient(client)
-  const late: (() => Promise<unknown>)[] = []
-  const intercepted: QuotaRedisClient = {
-    evaluateSource: adapted.evaluateSource,
-    evaluateDigest: (...command) => {
-      if (!mode.isLate) return adapted.evaluateDigest(...command)
-      late.push(() => adapted.evaluateDigest(...command))
-      return Promise.reject(new Error('no reply'))
-    }
+t.test('an empty call is decided, whether or not the shard is there', async (t) => {
+  const driver = new RedisDriver(adaptClient(client), 'llm-quota:{0}', 100)
+  for (let call = 0; call < 2; call++) {
+    const empty = { time: null, freed: [], renewed: [], settlements: [], requests: [] }
+    t.same(await driver.decide(empty), [])
+    t.same(await client.keys('*'), ['llm-quota:{0}'])
   }
-  return { intercepted, late }
-}
+})
 
 t.test('a process renews its places after the server has lost them', async (t) => {
   const { one, other, renew } = start(t)
@@ -186,91 +174,6 @@ t.test('a caller is listed and counted until its last place is free', async (t) 
     const entry = entries.shift()
     if (entry !== undefined) await one.settle(entry, 0)
   }
-})
-
-t.test(
-  'a late call takes its place for 30 s at most, and frees no place that is held',
-  async (t) => {
-    const mode = { isLate: false }
-    const { intercepted, late } = holdingBack(mode)
-    const { one, count, renew } = start(t, intercepted)
-    const kept = await acquireOne(one, 'alice', place(9))
-    const freed = await acquireOne(one, 'alice', place(9))
-    mode.isLate = true
-    await t.rejects(acquireOne(one, 'alice', place(9)), /no reply/)
-    await t.rejects(one.settle(freed, 0), /no reply/)
-    mode.isLate = false
-    await renew()
-    t.equal(await count(), 1, 'the next call has freed what the failed ones may have taken')
-    for (const run of late.reverse()) await run()
-    t.equal(await count(), 2)
-    for (let renewals = 0; renewals < 3; renewals++) {
-      await renew()
-      t.ok(Number(await count()) >= 1)
-    }
-    t.equal(await count(), 1)
-    await one.settle(kept, 0)
-    t.equal(await count(), 0)
-  }
-)
-
-t.test('a call that is done twice counts twice, but takes no second place', async (t) => {
-  const adapted = adaptClient(client)
-  const twice: QuotaRedisClient['evaluateDigest'] = async (...command) => {
-    await adapted.evaluateDigest(...command)
-    return await adapted.evaluateDigest(...command)
-  }
-  const { one, other, count, renew } = start(t, { ...adapted, evaluateDigest: twice })
-  await acquireOne(one, 'first', place())
-  const entry = await acquireOne(one, 'alice', place(9))
-  const another = await acquireOne(other, 'alice', place(9))
-  await renew()
-  t.equal(await count(), 2)
-  await one.settle(entry, 0)
-  t.equal(await count(), 1)
-  await other.settle(another, 0)
-  t.equal(await count(), 0)
-})
-
-t.test('a lost reply leaves no place taken after the next call', async (t) => {
-  const adapted = adaptClient(client)
-  let isLost = false
-  const { one, other, count } = start(t, {
-    evaluateSource: adapted.evaluateSource,
-    evaluateDigest: async (...command) => {
-      const reply = await adapted.evaluateDigest(...command)
-      if (isLost) throw new Error('lost')
-      return reply
-    }
-  })
-  const kept = await acquireOne(one, 'alice', place(3))
-  isLost = true
-  await t.rejects(acquireOne(one, 'alice', place(3)), /lost/)
-  await t.rejects(acquireOne(one, 'bob', place(3)), /lost/)
-  isLost = false
-  t.equal(await count('bob'), 1, 'the server has counted a place that nobody has')
-  await acquireOne(one, 'carol', place(3))
-  t.equal(await count(), 1)
-  t.match(await acquireOne(other, 'bob', place(1)), { admitted: true, count: 1 })
-  isLost = true
-  await t.rejects(one.settle(kept, 0), /lost/)
-  isLost = false
-  await acquireOne(one, 'carol', place(3))
-  t.equal(await count(), 0, 'a place that was freed stays free')
-})
-
-t.test('a process that has stalled for 36 s first takes again what it holds', async (t) => {
-  const { clock, one: stalled, other, count } = start(t)
-  const held = await acquireOne(stalled, 'alice', place(1))
-  clock.advance(29_000)
-  t.match(await acquireOne(other, 'alice', place(1)), { admitted: false, count: 1 })
-  clock.advance(7_000)
-  const taken = await acquireOne(other, 'alice', place(1))
-  t.match(taken, { admitted: true, count: 1 })
-  t.match(await acquireOne(stalled, 'alice', place(2)), { admitted: false, count: 2 })
-  await stalled.settle(held, 0)
-  await other.settle(taken, 0)
-  t.equal(await count(), 0)
 })
 
 for (const others of [2, 2_000]) {

@@ -19,7 +19,7 @@ const limit = 6
 // How many callers have a counter of their own, where the cap is what a simulation is about.
 const smallCap = 1
 // How long a process waits for a reply.
-const longestWait = 5_000
+const longestCallTime = 2_500
 // How much time passes at once, so that timers run in their order and none is very late.
 const tick = 500
 // Turns of the event loop in which nothing happens, after which nothing more will. A store sends
@@ -136,7 +136,7 @@ export class World {
     await this.#do(step)
     await this.#rest(fewTurns)
     for (const { link, sentAt } of this.#network.messages) {
-      if (performance.now() - sentAt >= longestWait) link.troubledAt = performance.now()
+      if (performance.now() - sentAt >= longestCallTime) link.troubledAt = performance.now()
     }
     this.#ledger.assertAlways()
   }

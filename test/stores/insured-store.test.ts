@@ -170,7 +170,7 @@ t.test(
 t.test('a demand that was not asked, beside a remembered rejection, is no failure', async (t) => {
   const remembered = { ...admitted, admitted: false, granted: 0, isRemembered: true } as const
   const { fallback, store } = insure({ primary: { acquire: () => [null, remembered] } })
-  t.same(await store.acquire([demand('a'), demand('b')]), [null, remembered])
+  t.same(await store.acquire([demand('a', estimate()), demand('a')]), [null, remembered])
   t.equal(fallback.inspect('default').trackedCallers, 0)
 })
 

@@ -1,193 +1,57 @@
-// One call of the PostgreSQL driver: places, settlements, windows and names, on PGlite.
+// One call of the PostgreSQL driver on PGlite: the checks of every driver, and what is its own.
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
 import { functionsOf } from '../../lib/store/postgres/schema.js'
-import type { Call, Decided, NamedPlace, Settlement } from '../../lib/store/shared/driver.js'
-import type { Demand } from '../../lib/store/store.js'
+import { NotRunError } from '../../lib/store/shared/driver.js'
+import {
+  asking,
+  callOf,
+  cap,
+  checkDriver,
+  decideOne,
+  named,
+  place,
+  start,
+  streams,
+  taking
+} from '../support/driver-checks.js'
 import { pool } from '../support/pglite.js'
+import { demand } from '../support/told-store.js'
 
-const cap = 100
-// Within a period of ten minutes.
-const start = 1_000_000
-const period = 600_000
-const streams = 'streams.concurrent'
-
-async function createDriver (callers = cap): Promise<PostgresDriver> {
+async function createDriver (callers: number): Promise<PostgresDriver> {
   const driver = new PostgresDriver(functionsOf(pool, 'llm_quota'), callers)
   await driver.clear()
   return driver
 }
 
-function window (callerKey: string, more: Partial<Demand> = {}): Demand {
-  return {
-    counters: 'default',
-    callerKey,
-    limit: 5,
-    least: 1,
-    most: 1,
-    isEstimate: false,
-    window: 60_000,
-    start: null,
-    end: null,
-    ...more
-  }
-}
-
-function place (callerKey: string, limit: number): Demand {
-  return window(callerKey, { counters: streams, limit, isEstimate: true, window: null })
-}
-
-function callOf (more: Partial<Call> = {}): Call {
-  return { time: start, freed: [], renewed: [], settlements: [], requests: [], ...more }
-}
-
-function named (callerKey: string, name: string): NamedPlace {
-  return { counters: streams, callerKey, name }
-}
-
-/** A call with one request for each demand. */
-function asking (demands: readonly Demand[], more: Partial<Call> = {}): Call {
-  return callOf({
-    requests: demands.map((demand, index) => ({ demands: [demand], place: `one:1:${index}` })),
-    ...more
-  })
-}
-
-/** A call with a request for one place, which has this name. */
-function taking (name: string, demand: Demand, more: Partial<Call> = {}): Call {
-  return callOf({ requests: [{ demands: [demand], place: name }], ...more })
-}
-
-/** Returns what was decided on the only demand of a call. */
-async function decideOne (driver: PostgresDriver, call: Call): Promise<Decided> {
-  const [decided = []] = await driver.decide(call)
-  const [only, another] = decided
-  if (only === undefined || another !== undefined) throw new Error('there is not one demand')
-  return only
-}
-
-async function rowsOf (table: string): Promise<unknown[]> {
-  const { rows } = await pool.query(`SELECT * FROM ${table}`)
+async function rowsOf (query: string): Promise<unknown[]> {
+  const { rows } = await pool.query(query)
   return rows
 }
 
-async function countPlaces (
-  driver: PostgresDriver,
-  callerKey: string,
-  time = start
-): Promise<unknown> {
-  const peeked = await driver.peek(place(callerKey, 1), time)
-  return peeked?.count
-}
-
-t.test('a place is counted, and nothing is left behind when it is free again', async (t) => {
-  const driver = await createDriver()
-  t.match(await decideOne(driver, taking('one:1:0', place('alice', 2))), {
-    admitted: true,
-    count: 1,
-    held: 1,
-    granted: 1,
-    windowRemaining: null,
-    overflow: false
-  })
-  t.match(await decideOne(driver, taking('two:1:0', place('alice', 2))), { count: 2, held: 2 })
-  t.match(await decideOne(driver, taking('one:2:0', place('alice', 2))), {
-    admitted: false,
-    count: 2,
-    held: 2,
-    granted: 0
-  })
-  t.match(await decideOne(driver, taking('one:3:0', place('bob', 1))), { count: 1 })
-  t.same(await driver.inspect(streams, start), { trackedCallers: 2, sweeps: 0 })
-  const freed = [named('alice', 'one:1:0'), named('alice', 'two:1:0'), named('bob', 'one:3:0')]
-  const next = taking('one:4:0', place('alice', 1), { freed })
-  t.match(await decideOne(driver, next), { admitted: true, count: 1 }, 'before the requests')
-  t.same(await driver.decide(callOf({ freed: [named('alice', 'one:4:0')] })), [])
+t.test('an empty call is decided, and leaves nothing behind', async (t) => {
+  const driver = await createDriver(cap)
+  t.same(await driver.decide(callOf()), [])
   for (const table of ['llm_quota', 'llm_quota_counters', 'llm_quota_places']) {
     t.same(await rowsOf(table), [], table)
   }
 })
 
-t.test('a rejected request takes no place', async (t) => {
-  const driver = await createDriver()
-  await driver.decide(asking([window('alice', { limit: 1 })]))
-  const demands = [place('alice', 1), window('alice', { limit: 1 })]
-  t.match(await driver.decide(callOf({ requests: [{ demands, place: 'one:2:0' }] })), [
-    [
-      { admitted: true, count: 0, held: 0, granted: 0 },
-      { admitted: false, count: 1, granted: 0 }
-    ]
-  ])
-  t.same(await rowsOf('llm_quota_places'), [])
-})
-
-t.test('a call that the server gets twice takes a place once and frees it once', async (t) => {
-  const driver = await createDriver()
-  const take = taking('one:1:0', place('alice', 1))
-  for (let sent = 0; sent < 2; sent++) {
-    t.match(await decideOne(driver, take), { admitted: true, count: 1, held: 1, granted: 1 })
-  }
-  t.equal(await countPlaces(driver, 'alice'), 1)
-  const other = taking('two:1:0', place('alice', 2))
-  t.match(await decideOne(driver, other), { admitted: true, count: 2 })
-  const free = callOf({ freed: [named('alice', 'one:1:0')] })
-  for (let sent = 0; sent < 2; sent++) {
-    await driver.decide(free)
-    t.equal(await countPlaces(driver, 'alice'), 1, 'the place of another request is still taken')
-  }
-})
-
-t.test('a call that is late or lost leaves a place taken for 30 s at most', async (t) => {
-  const driver = await createDriver()
-  const free = callOf({ freed: [named('alice', 'one:1:0')] })
-  const late = new Map<string, Call>([
-    ['a request', taking('one:1:0', place('alice', 9))],
-    ['a renewal', callOf({ renewed: [named('alice', 'one:1:0')] })]
-  ])
-  for (const [what, call] of late) {
-    await driver.decide(free)
-    await driver.decide(call)
-    t.equal(await countPlaces(driver, 'alice', start + 29_999), 1, `${what} after it was freed`)
-    t.equal(await countPlaces(driver, 'alice', start + 30_000), 0, what)
-    await driver.decide(free)
-    t.equal(await countPlaces(driver, 'alice'), 0, 'and until the name is freed once more')
-  }
-})
-
-t.test('the places of a process that was killed are free when they end, no later', async (t) => {
-  const driver = await createDriver()
-  const renewed = [named('alice', 'killed:1:0'), named('bob', 'killed:1:1')]
-  await driver.decide(callOf({ renewed }))
-  const take = (name: string, time: number) =>
-    decideOne(driver, taking(name, place('alice', 1), { time }))
-  const ended = start + 30_000
-  t.match(await take('two:1:0', ended - 1), { admitted: false, count: 1 })
-  t.equal(await countPlaces(driver, 'alice', ended - 1), 1)
-  t.equal((await driver.list(streams, null, ended - 1, 0)).callers.length, 2)
-  t.equal(await countPlaces(driver, 'alice', ended), 0)
-  t.same(await driver.list(streams, null, ended, 0), { callers: [], cursor: null })
-  t.same(await driver.inspect(streams, ended), { trackedCallers: 0, sweeps: 0 })
-  t.match(await take('two:2:0', ended), { admitted: true, count: 1 })
-  t.same(await driver.inspect(streams, ended), { trackedCallers: 1, sweeps: 0 })
-})
-
-t.test('a renewal keeps a place for 30 s, and takes it again if it was lost', async (t) => {
-  const driver = await createDriver()
-  await driver.decide(taking('one:1:0', place('alice', 1)))
-  const renewed = [named('alice', 'one:1:0')]
-  await driver.decide(callOf({ renewed, time: start + 20_000 }))
-  t.equal(await countPlaces(driver, 'alice', start + 49_999), 1)
-  t.equal(await countPlaces(driver, 'alice', start + 50_000), 0)
-  await driver.decide(callOf({ renewed, time: start + 60_000 }))
-  t.equal(await countPlaces(driver, 'alice', start + 60_000), 1, 'it had ended')
-  await pool.query('TRUNCATE llm_quota_places')
-  const next = taking('two:1:0', place('alice', 1), { renewed, time: start + 60_000 })
-  t.match(await decideOne(driver, next), { admitted: false, count: 1 }, 'before the requests')
+checkDriver({
+  createDriver,
+  callers: async () => {
+    const query = (table: string) => `SELECT counters || ' ' || caller AS caller FROM ${table}`
+    const rows = await rowsOf(
+      `${query('llm_quota_counters')} UNION ${query('llm_quota_places')} ORDER BY 1`
+    )
+    return rows.map((row) => Object(row).caller)
+  },
+  losePlaces: () => pool.query('TRUNCATE llm_quota_places')
 })
 
 t.test('places that have ended do not count, and go, 1,000 in a second', async (t) => {
-  const driver = await createDriver()
+  const driver = await createDriver(cap)
   const names = Array.from({ length: 2_500 }, (_, index) => `killed:1:${index}`)
   await driver.decide(callOf({ renewed: names.map((name) => named('alice', name)) }))
   const left: unknown[] = []
@@ -197,106 +61,24 @@ t.test('places that have ended do not count, and go, 1,000 in a second', async (
     const next = taking(`two:${second}:0`, place('alice', 1), { time, freed })
     t.match(await decideOne(driver, next), { admitted: true, count: 1 })
     t.match(await driver.list(streams, null, time, 0), { callers: [{ count: 1 }] })
-    left.push((await rowsOf('llm_quota_places')).length)
+    left.push((await rowsOf('SELECT * FROM llm_quota_places')).length)
   }
   t.same(left, [1_501, 501, 1])
 })
 
-t.test('settlements lower the window that counted, and no other', async (t) => {
-  const driver = await createDriver()
-  const estimate = window('alice', { limit: 100, least: 10, most: 60, isEstimate: true })
-  const first = await decideOne(driver, asking([estimate]))
-  t.match(first, { count: 60, held: 60, granted: 60, period: 1 })
-  t.match(await decideOne(driver, asking([estimate])), { count: 100, held: 100, granted: 40 })
-  t.match(await decideOne(driver, asking([estimate])), { admitted: false, count: 100, granted: 0 })
-  const { windowId } = first
-  const settlement: Settlement = {
-    counters: 'default',
-    callerKey: 'alice',
-    overflow: false,
-    windowId,
-    lessCount: 15,
-    lessHeld: new Map([[first.period, 60]])
+t.test('a call that the server gets twice is admitted both times', async (t) => {
+  const driver = await createDriver(cap)
+  const take = taking('one:1:0', place('alice', 1))
+  for (let sent = 0; sent < 2; sent++) {
+    t.match(await decideOne(driver, take), { admitted: true, count: 1, held: 1, granted: 1 })
   }
-  const settlements: Settlement[] = [
-    settlement,
-    { ...settlement, windowId: windowId + 1 },
-    { ...settlement, overflow: true },
-    { ...settlement, callerKey: 'nobody' },
-    { ...settlement, counters: 'another' }
-  ]
-  await driver.decide(callOf({ settlements }))
-  t.match(await driver.peek(estimate, start), { count: 85, held: 40 })
-  const rows = [...(await rowsOf('llm_quota')), ...(await rowsOf('llm_quota_counters'))]
-  t.equal(rows.length, 2, 'and insert nothing')
-  const all = { lessCount: 1_000, lessHeld: new Map([[first.period, 1_000]]) }
-  await driver.decide(callOf({ settlements: [{ ...settlement, ...all }] }))
-  t.match(await driver.peek(estimate, start), { count: 0, held: 0 }, 'never below 0')
-})
-
-t.test('what is held is known for the period in which it was admitted and the next', async (t) => {
-  const driver = await createDriver()
-  const admit = (most: number, time: number) => {
-    const demand = window('alice', { limit: 1_000, least: 0, most, isEstimate: true, window: 1e9 })
-    return decideOne(driver, asking([demand], { time }))
-  }
-  const held = async (time: number) => {
-    const { callers } = await driver.list('default', null, time, 0)
-    return [(await driver.peek(window('alice'), time))?.held, callers[0]?.held]
-  }
-  const settle = (windowId: number, lessHeld: ReadonlyMap<number, number>) =>
-    driver.decide(
-      callOf({
-        time: 3 * period,
-        settlements: [
-          {
-            counters: 'default',
-            callerKey: 'alice',
-            overflow: false,
-            windowId,
-            lessCount: 0,
-            lessHeld
-          }
-        ]
-      })
-    )
-  const { windowId } = await admit(100, period)
-  t.same(await held(3 * period - 1), [100, 100])
-  t.same(await held(3 * period), [0, 0])
-  t.match(await admit(10, 2 * period), { count: 110, held: 110, period: 2 })
-  t.match(await admit(1, 3 * period), { count: 111, held: 11, period: 3 })
-  await settle(windowId, new Map([[1, 100]]))
-  t.same(await held(3 * period), [11, 11], 'a settlement of a period that is over changes nothing')
-  await settle(windowId, new Map([[2, 4], [3, 1]]))
-  t.same(await held(3 * period), [6, 6])
-  t.same(await held(4 * period), [0, 0])
-  t.match(await admit(5, 5 * period), { count: 116, held: 5, period: 5 })
-  t.match(await admit(2, 5 * period), { count: 118, held: 7, period: 5 })
-})
-
-t.test('a window of a time zone is over when the next one has begun', async (t) => {
-  const driver = await createDriver()
-  const day = 86_400_000
-  const onDay = (number: number) =>
-    window('alice', { window: 90_000_000, start: number * day, end: (number + 1) * day })
-  t.match(await decideOne(driver, asking([onDay(5)])), { count: 1, end: 6 * day })
-  t.match(await decideOne(driver, asking([onDay(5)])), { count: 2, end: 6 * day })
-  // A process of which the clock is a moment behind.
-  const before = window('alice', { ...onDay(5), start: 6 * day - 1, end: 7 * day - 1 })
-  t.match(await decideOne(driver, asking([before])), { count: 3, end: 6 * day })
-  t.match(await driver.list('default', null, start, 6 * day - 1), {
-    callers: [{ count: 3, end: 6 * day, windowRemaining: null }]
-  })
-  t.same(await driver.list('default', null, start, 6 * day), { callers: [], cursor: null })
-  t.equal(await driver.peek(onDay(6), start), null)
-  t.match(await decideOne(driver, asking([onDay(6)])), { count: 1, end: 7 * day })
 })
 
 t.test('a counter is kept as long as its window, whatever sweeps it', async (t) => {
-  const driver = await createDriver()
+  const driver = await createDriver(cap)
   const month = 2_678_400_000
   const ask = (callerKey: string, length: number, time: number) =>
-    decideOne(driver, asking([window(callerKey, { window: length })], { time }))
+    decideOne(driver, asking([demand(callerKey, { window: length })], { time }))
   await ask('alice', month, start)
   await ask('bob', 60_000, start)
   await ask('carol', month, start)
@@ -309,65 +91,8 @@ t.test('a counter is kept as long as its window, whatever sweeps it', async (t) 
   t.match(await ask('alice', month, start + month - 1), { count: 2 })
 })
 
-t.test('a sweep leaves the overflow counter, which is no tracked caller', async (t) => {
-  const driver = await createDriver(1)
-  const ask = (callerKey: string, time: number) =>
-    decideOne(driver, asking([window(callerKey)], { time }))
-  await ask('alice', start)
-  t.match(await ask('bob', start), { overflow: true })
-  const later = start + 120_000
-  t.match(await ask('carol', later), { overflow: false })
-  t.match(await ask('dave', later), { overflow: true, count: 1 })
-  t.same(await driver.inspect('default', later), { trackedCallers: 1, sweeps: 1 })
-})
-
-t.test('at the cap, what is settled on the overflow counter is its own', async (t) => {
-  const driver = await createDriver(1)
-  await driver.decide(asking([window('alice')]))
-  const { windowId, ...counted } = await decideOne(
-    driver,
-    asking([window('bob', { least: 3, most: 3, isEstimate: true })])
-  )
-  t.match(counted, { overflow: true, count: 3, held: 3 })
-  const settlement: Settlement = {
-    counters: 'default',
-    callerKey: 'bob',
-    overflow: true,
-    windowId,
-    lessCount: 1,
-    lessHeld: new Map([[counted.period, 3]])
-  }
-  await driver.decide(callOf({ settlements: [settlement] }))
-  t.match(await driver.peek(window('carol'), start), { count: 2, held: 0, overflow: true })
-})
-
-t.test(
-  'no name of a caller or of counters meets what the store keeps beside the callers',
-  async (t) => {
-    const driver = await createDriver(3)
-    const internals = ['overflow', '"overflow"', 'places', 'caller', '']
-    const ask = (counters: string, caller: string) =>
-      decideOne(driver, asking([window(caller, { counters })]))
-    for (const caller of ['a', 'b', 'c']) await ask('default', caller)
-    t.match(await ask('default', 'd'), { overflow: true, count: 1 })
-    for (const caller of internals) await driver.forget(caller, 'default')
-    t.same(await driver.inspect('default', start), { trackedCallers: 3, sweeps: 0 })
-    for (const [index, caller] of internals.entries()) {
-      t.match(
-        await ask('default', caller),
-        { overflow: true, count: Math.min(index + 2, 5) },
-        caller
-      )
-    }
-    for (const counters of internals) {
-      t.match(await ask(counters, 'alice'), { overflow: false, count: 1 }, counters)
-      t.match(await ask(counters, ''), { overflow: false, count: 1 }, counters)
-    }
-  }
-)
-
 t.test('any string is a name', async (t) => {
-  const driver = await createDriver()
+  const driver = await createDriver(cap)
   const names = [
     '',
     ' ',
@@ -383,12 +108,12 @@ t.test('any string is a name', async (t) => {
     '\n'
   ]
   for (const name of names) {
-    const call = asking([window(name, { counters: `quota ${name}` })])
+    const call = asking([demand(name, { counters: `quota ${name}` })])
     t.match(await decideOne(driver, call), { count: 1, overflow: false }, JSON.stringify(name))
     t.match(await driver.list(`quota ${name}`, null, start, 0), { callers: [{ callerKey: name }] })
   }
   const together = await driver.decide(
-    asking(names.map((name) => window(name, { counters: 'together' })))
+    asking(names.map((name) => demand(name, { counters: 'together' })))
   )
   t.same(
     together.map(([decided]) => decided?.count),
@@ -416,7 +141,7 @@ t.test('a reply that lacks something is an error that names it', async (t) => {
   }
   const answer = async (reply: unknown) => {
     const driver = new PostgresDriver(async () => JSON.stringify(reply), cap)
-    return driver.decide(asking([window('alice')]))
+    return driver.decide(asking([demand('alice')]))
   }
   t.match(await answer(whole), [[{ admitted: true, windowId: 3 }]])
   for (const name of Object.keys(whole)) {
@@ -455,3 +180,38 @@ t.test('a result of the pool that cannot be read is an error that says why', asy
     await t.rejects(store.list('default'), message, JSON.stringify(rows))
   }
 })
+
+const codes: Record<string, { codes: readonly string[]; isBrief: boolean | null }> = {
+  'a call that the server has rolled back is sent again if it can succeed in a moment': {
+    codes: ['53300', '55P03', '40001', '40P01'],
+    isBrief: true
+  },
+  'a call has not run if the server has rolled it back, or if there was no connection': {
+    codes: [
+      ...['57014', '57P03', '25006', '53100', '53200', '42883', '42P01', '42501', 'P0001', 'XX000'],
+      ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']
+    ],
+    isBrief: false
+  },
+  'a call may have run if the connection was lost or the server shut down': {
+    codes: [
+      ...['08006', '08P01', '40003', '57P01', '57P02'],
+      ...['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'undefined']
+    ],
+    isBrief: null
+  }
+}
+
+for (const [name, { codes: ofErrors, isBrief }] of Object.entries(codes)) {
+  t.test(name, async (t) => {
+    for (const code of ofErrors) {
+      const error = Object.assign(new Error('the call has failed'), { code })
+      const fail = async () => await Promise.reject(error)
+      const driver = new PostgresDriver(fail, cap)
+      const rejected = await driver.decide(callOf()).catch((error: unknown) => error)
+      if (isBrief === null) t.equal(rejected, error, code)
+      else t.match(rejected, { constructor: NotRunError, cause: error, isBrief }, code)
+      await t.rejects(driver.inspect('default', null), error)
+    }
+  })
+}

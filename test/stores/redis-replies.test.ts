@@ -4,8 +4,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
+import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
+import { NotRunError } from '../../lib/store/shared/driver.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
+import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 import { until } from '../support/until.js'
 
@@ -29,7 +31,6 @@ t.test(
       'HMGET',
       'HSCAN',
       'HSET',
-      'INFO',
       'PEXPIRE',
       'TIME',
       'TYPE',
@@ -58,7 +59,7 @@ const storeThatReads = (reply: unknown) =>
   })
 
 const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
-  acquire: async (store) => store.acquire([demand('of shard 0'), demand('of shard 1')]),
+  acquire: async (store) => store.acquire([demand('of shard 0'), demand('of shard 1', estimate())]),
   peek: (store) => store.peek(demand('alice')),
   inspect: (store) => store.inspect('default'),
   'peek of a place': (store) => store.peek(demand('alice', place())),
@@ -67,17 +68,17 @@ const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
 const unreadable = [null, 5, ['1 2 3 4'], 'OK', '1', 'x 2 3 4', '1 2.5 3 0', '1  3 0', '-1 2 3 0']
 const tooLarge = String(2 ** 53)
 // The period, and what was decided on a demand.
-const decided = '1000 1 1 1 0 60000 7 0'
+const decided = '1000 1 1 0 60000 7 0'
 const invalid: Record<string, unknown[]> = {
   acquire: [
     ...unreadable,
     '',
     '1000',
-    '1000 1 1 1 0 60000 7',
+    '1000 1 1 0 60000 7',
     `${decided} 0`,
-    '1000 2 1 1 0 60000 7 0',
-    '1000 1 1 1 0 60000 7 2',
-    `1000 1 1 ${tooLarge} 0 60000 7 0`
+    '1000 -2 1 0 60000 7 0',
+    '1000 1 1 0 60000 7 2',
+    `1000 1 ${tooLarge} 0 60000 7 0`
   ],
   peek: [...unreadable, '1 2 3 2', `${tooLarge} 2 3 0`],
   inspect: [...unreadable, '', '1 2 3'],
@@ -155,11 +156,78 @@ t.test(
   }
 )
 
+const errorReplies: Record<string, { replies: readonly string[]; isBrief: boolean | null }> = {
+  'a call that a server refuses while a slot moves is sent again': {
+    isBrief: true,
+    replies: [
+      'TRYAGAIN Multiple keys request during rehashing of slot',
+      'An error was signalled by the server: - TryAgain: Multiple keys request'
+    ]
+  },
+  'a call has not run if the server has refused the script or its first write': {
+    isBrief: false,
+    replies: [
+      "READONLY You can't write against a read only replica.",
+      'An error was signalled by the server: - ReadOnly: a replica',
+      'LOADING Redis is loading the dataset in memory',
+      'BusyLoadingError: Redis is loading the dataset in memory',
+      "OOM command not allowed when used memory > 'maxmemory'.",
+      'ERR Error running script (call to f_0): @user_script:36: -OOM command not allowed',
+      'CLUSTERDOWN The cluster is down',
+      'MASTERDOWN Link with MASTER is down',
+      'NOREPLICAS Not enough good replicas to write.',
+      'MISCONF Redis is configured to save RDB snapshots, but is unable to persist to disk.',
+      'BUSY Redis is busy running a script.',
+      'ERR user_script:20: VERSION llm-quota:{0} has the layout of another version of this store'
+    ]
+  },
+  'a call may have run after any other error': {
+    isBrief: null,
+    replies: [
+      "NOPERM this user has no permissions to run the 'zadd' command",
+      'Connection is closed.',
+      'BUSYKEY Target key name already exists.'
+    ]
+  }
+}
+
+for (const [name, { replies, isBrief }] of Object.entries(errorReplies)) {
+  t.test(name, async (t) => {
+    for (const reply of replies) {
+      const error = new Error(reply)
+      const refuse = async () => await Promise.reject(error)
+      const client = { evaluateDigest: refuse, evaluateSource: refuse }
+      const driver = new RedisDriver(client, 'llm-quota:{0}', 10)
+      const asked = demand('alice')
+      const requests = [{ demands: [asked], place: '' }]
+      const call = { time: null, freed: [], renewed: [], settlements: [], requests }
+      const rejected = await driver.decide(call).catch((error: unknown) => error)
+      if (isBrief === null) t.equal(rejected, error)
+      else t.match(rejected, { constructor: NotRunError, cause: error, isBrief }, reply)
+      const others = [
+        driver.peek(asked, null),
+        driver.peek(demand('alice', place()), null),
+        driver.forget('alice', 'default'),
+        driver.list('default', null, null, 0),
+        driver.inspect('default', null),
+        driver.clear()
+      ]
+      const reasons = (await Promise.allSettled(others)).map((each) =>
+        each.status === 'rejected' ? each.reason : each
+      )
+      t.ok(
+        reasons.every((reason) => reason === error),
+        'all but a decision reject with what the client has thrown'
+      )
+    }
+  })
+}
+
 t.test('a request that waits for five seconds to be sent is rejected', async (t) => {
   const clock = virtualPerformance(t)
   const full = async () => {
     clock.advance(5_001)
-    return ['1000', ...Array(128).fill('1 1 1 0 60000 7 0')].join(' ')
+    return ['1000', ...Array(128).fill('1 1 0 60000 7 0')].join(' ')
   }
   const store = new RedisQuotaStore({ client: { evaluateDigest: full, evaluateSource: full } })
   const settled = await Promise.allSettled(
@@ -174,7 +242,7 @@ t.test('a request that waits for five seconds to be sent is rejected', async (t)
 t.test('a text is accepted in every form that clients return', async (t) => {
   for (const form of [String, Buffer.from]) {
     const acquired = (reply: string) => acquireOne(storeThatReads(form(reply)), 'alice')
-    matchExactly(t, await acquired(`1000 1 3 5 4 59999 ${2 ** 51} 1`), {
+    matchExactly(t, await acquired(`1000 3 5 4 59999 ${2 ** 51} 1`), {
       admitted: true,
       granted: 3,
       count: 5,
@@ -182,7 +250,7 @@ t.test('a text is accepted in every form that clients return', async (t) => {
       windowRemaining: 59_999,
       overflow: true
     })
-    matchExactly(t, await acquired('1000 0 0 4 0 1 7 0'), {
+    matchExactly(t, await acquired('1000 -1 4 0 1 7 0'), {
       admitted: false,
       granted: 0,
       count: 4,

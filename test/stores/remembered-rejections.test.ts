@@ -29,6 +29,17 @@ async function exhaust (store: SharedStore, ...callers: string[]): Promise<void>
   }
 }
 
+t.test('a rejection that is remembered again is no longer the oldest', async (t) => {
+  const { server, other } = createStore(t)
+  const store = new SharedStore({ maxTrackedCallers: 3 }, 1, () => server)
+  await exhaust(store, 'alice', 'bob')
+  await acquireOne(other, 'alice', { limit: 2 })
+  t.match(await acquireOne(store, 'alice', { limit: 2 }), { admitted: false, count: 2 })
+  await exhaust(store, 'carol', 'dave')
+  t.equal(remembers(store, 'alice'), true)
+  t.equal(remembers(store, 'bob'), false)
+})
+
 t.test('a flood over the limit costs the server one decision a second', async (t) => {
   const { clock, server, store } = createStore(t)
   await exhaust(store, 'alice')
@@ -51,7 +62,7 @@ t.test(
     const four = { limit: 10, least: 4, most: 4 }
     t.match(await acquireOne(store, 'alice', four), { admitted: false, count: 7 })
     const before = server.calls
-    t.same(store.acquire([demand('bob'), demand('alice', four)]), [
+    t.same(store.acquire([demand('alice', estimate()), demand('alice', four)]), [
       null,
       {
         admitted: false,

@@ -7,8 +7,9 @@ import type { Call, Reply } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { DriverServer } from '../support/driver-server.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
+import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
+import { virtualPerformance } from '../support/virtual-performance.js'
 
 const placeDuration = 30_000
 const renewalInterval = 10_000
@@ -77,6 +78,26 @@ t.test('300 places are renewed in calls of 256', async (t) => {
   await pass(renewalInterval)
   t.same(renewed, [256, 44])
 })
+
+t.test('a place is renewed every 10 s from the call that took it, however many calls are sent',
+  async (t) => {
+    const { server, create, pass } = start(t)
+    const renewed: string[] = []
+    let time = 0
+    const store = create((call) => {
+      for (const { callerKey } of call.renewed) renewed.push(`${callerKey} at ${time}`)
+      return server.decide(call)
+    })
+    await acquireOne(store, 'alice', place())
+    for (time = 1; time <= 25; time++) {
+      await pass(1_000)
+      await acquireOne(store, 'other', estimate())
+      if (time === 3) await acquireOne(store, 'bob', place())
+      if (time === 14) await store.settle(await acquireOne(store, 'carol', place()), 0)
+    }
+    t.same(renewed, ['alice at 10', 'bob at 13', 'alice at 20', 'bob at 23'])
+  }
+)
 
 t.test('the places of a process that is killed are free after 30 s, and no earlier', async (t) => {
   const { clock, create, count } = start(t)
@@ -177,7 +198,7 @@ t.test('a reply that comes too late frees the place that it has taken', async (t
   })
   const rejected = t.rejects(acquireOne(store, 'alice', place(1)), /no response/)
   await until('the place is taken', () => count() === 1)
-  await pass(5_000)
+  await pass(2_500)
   await rejected
   answer()
   await pass(1_000)
@@ -208,6 +229,87 @@ t.test('after a stall of 36 s, a process first takes again what it holds', async
   await other.settle(taken, 0)
   t.equal(count(), 0)
 })
+
+/** A process whose places have ended in a stall, except that their number is more than 256. */
+async function stallWith (t: Test, held: number) {
+  const scene = start(t)
+  let isDown = false
+  const sent: number[] = []
+  const store = scene.create(async (call) => {
+    sent.push(call.requests.length)
+    if (isDown) throw new Error('down')
+    return await scene.server.decide(call)
+  })
+  await Promise.all(Array.from({ length: held }, () => acquireOne(store, 'alice', place(300))))
+  scene.clock.advance(36_000)
+  sent.length = 0
+  return {
+    ...scene,
+    store,
+    sent,
+    setDown (down: boolean) {
+      isDown = down
+    }
+  }
+}
+
+t.test('after a stall of 36 s, a process renews more than 256 places before it takes more',
+  async (t) => {
+    const { store, sent, count } = await stallWith(t, 290)
+    const more = await Promise.all(
+      Array.from({ length: 60 }, () => acquireOne(store, 'alice', place(300)))
+    )
+    t.equal(more.filter(({ admitted }) => admitted).length, 10)
+    t.equal(count(), 300)
+    t.same(sent, [0, 60])
+  }
+)
+
+t.test('requests that wait for such renewals fail with the call that renews', async (t) => {
+  const { store, sent, count, setDown } = await stallWith(t, 290)
+  setDown(true)
+  await t.rejects(acquireOne(store, 'alice', place(300)), /down/)
+  await t.rejects(acquireOne(store, 'bob', place(300)), /down/)
+  t.same(sent, [0, 0])
+  setDown(false)
+  await acquireOne(store, 'alice', place(300))
+  t.equal(count(), 291)
+})
+
+t.test('a clock that fails fails the requests that wait, and no later ones', async (t) => {
+  const { server } = start(t)
+  let readings = 0
+  const clock = () => {
+    readings += 1
+    if (readings === 2) throw new Error('no clock')
+    return 1_000_000
+  }
+  const store = new SharedStore({ clock }, 1, () => server)
+  await t.rejects(acquireOne(store, 'alice'), /no clock/)
+  t.match(await acquireOne(store, 'alice'), { admitted: true, count: 1 })
+})
+
+t.test('a place that may not have been freed is freed for 30 s from then on, and no longer',
+  async (t) => {
+    const { server, create, pass } = start(t)
+    const performanceClock = virtualPerformance(t)
+    let isDown = false
+    const freed: number[] = []
+    const store = create(async (call) => {
+      freed.push(call.freed.length)
+      if (isDown) throw new Error('down')
+      return await server.decide(call)
+    })
+    const entry = await acquireOne(store, 'alice', place())
+    isDown = true
+    await t.rejects(store.settle(entry, 0), /down/)
+    for (let second = 1; second < 40; second++) {
+      performanceClock.advance(1_000)
+      await pass(1_000)
+    }
+    t.same(freed, [0, ...Array.from({ length: 30 }, () => 1)])
+  }
+)
 
 t.test('a server that has lost all has each place again after a renewal', async (t) => {
   const { server, create, count, pass } = start(t)

@@ -5,7 +5,7 @@ import { NotRunError, type Call, type Reply } from '../../lib/store/shared/drive
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import type { Acquisition } from '../../lib/store/store.js'
 import { DriverServer } from '../support/driver-server.js'
-import { acquireOne, demand, estimate } from '../support/told-store.js'
+import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
@@ -106,11 +106,96 @@ t.test('what a failed call may have settled is not sent again', async (t) => {
   replaceNext(driver, lose)
   await t.rejects(store.settle(acquisition, 3), { message: 'the connection was lost' })
   t.match(await count('alice'), { count: 5, held: 5 })
-  await store.settle(acquisition, 3)
+  await t.rejects(store.settle(acquisition, 3), { message: 'the connection was lost' })
   t.match(await count('alice'), { count: 5, held: 5 }, 'it is not sent again')
   await store.settle(acquisition, 2)
   t.match(await count('alice'), { count: 4, held: 5 }, 'only the difference is sent')
 })
+
+t.test('settling again with as much ends as the settlement that is under way', async (t) => {
+  const { driver, store } = createStore()
+  const acquisition = await acquireOne(store, 'alice', estimate(5))
+  const taken = await acquireOne(store, 'alice', place(1))
+  let sent = 0
+  let lost = (): void => {}
+  driver.decide = async () => {
+    sent += 1
+    await new Promise<void>((resolve) => {
+      lost = resolve
+    })
+    throw new Error('the connection was lost')
+  }
+  const ended: string[] = []
+  const settling = [
+    [acquisition, 3],
+    [acquisition, 3],
+    [taken, 0],
+    [taken, 0]
+  ] as const
+  const settled = settling.map(async ([each, used]) => {
+    await store.settle(each, used).catch((error: unknown) => ended.push(String(error)))
+  })
+  await until('it is sent', () => sent === 1)
+  t.same(ended, [], 'none has ended before')
+  lost()
+  await Promise.all(settled)
+  t.same(ended, settling.map(() => 'Error: the connection was lost'))
+})
+
+t.test('settlements that are sent again stay the oldest, and join newer ones of their window',
+  async (t) => {
+    const tick = virtualTime(t)
+    const { driver, store, count } = createStore()
+    const callers = Array.from({ length: 10_000 }, (_, index) => `caller ${index}`)
+    const acquisitions = await Promise.all(
+      ['alice', 'bob', ...callers].map((caller) => acquireOne(store, caller, estimate(3)))
+    )
+    const [alice, bob, ...others] = acquisitions.map((acquisition) => ({
+      settle: (used: number) =>
+        store.settle(acquisition, used).then(() => 'settled', (error: Error) => error.message)
+    }))
+    let sent = 0
+    let refuse = (): void => {}
+    replaceNext(driver, async () => {
+      sent += 1
+      await new Promise<void>((resolve) => {
+        refuse = resolve
+      })
+      throw new NotRunError(new Error('the connection is refused'), false)
+    })
+    const first = [alice?.settle(2), bob?.settle(2)]
+    await until('they are sent', () => sent === 1)
+    let ended = 0
+    const rest = others.map(async (each) => {
+      const result = await each.settle(1)
+      ended += 1
+      return result
+    })
+    const again = bob?.settle(1)
+    refuse()
+    await until('all others are settled', () => {
+      tick(100)
+      return ended === others.length
+    })
+    const tooMany = 'more than 10000 settlements wait for the server'
+    t.same(await Promise.all([...first, again]), [tooMany, tooMany, tooMany])
+    t.same(new Set(await Promise.all(rest)), new Set(['settled']))
+    t.match(await count('bob'), { count: 3, held: 3 })
+  }
+)
+
+t.test('a settlement whose window is over while the server fails is rejected and says so',
+  async (t) => {
+    const tick = virtualTime(t)
+    const { driver, store } = createStore()
+    const acquisition = await acquireOne(store, 'alice', estimate(3))
+    replaceNext(driver, lose)
+    await t.rejects(acquireOne(store, 'bob'), { message: 'the connection was lost' })
+    const settled = store.settle(acquisition, 1)
+    tick(60_000)
+    await t.rejects(settled, { message: 'the settlement waited until its window was over' })
+  }
+)
 
 t.test('settling lowers only, can be repeated, and needs the very object', async (t) => {
   const { store, count } = createStore()
@@ -138,7 +223,7 @@ t.test('settling lowers only, can be repeated, and needs the very object', async
   t.match(await count('bob', {}), { count: 1 }, 'a rejected one has counted nothing')
 })
 
-t.test('a silent server holds a request for 5 s, its time in the queue included', async (t) => {
+t.test('a call ends after 2.5 s, and a request waits for it for 2.5 s at most', async (t) => {
   const tick = virtualTime(t)
   const { driver, store } = createStore()
   const silent: Promise<Reply> = new Promise(() => {})
@@ -152,19 +237,113 @@ t.test('a silent server holds a request for 5 s, its time in the queue included'
     acquireOne(store, caller).catch((error: unknown) => failed.push(`${caller}: ${error}`))
   const first = ask('alice')
   await until('the first call is sent', () => sent === 1)
-  tick(3_000)
   const second = ask('bob')
-  tick(1_999)
+  tick(1)
+  const third = ask('carol')
+  tick(2_498)
   t.same(failed, [])
   tick(1)
-  await first
+  await Promise.all([first, second])
+  const message = 'TimeLimitError: no response within 2500 ms'
+  t.same(failed, [`alice: ${message}`, `bob: ${message}`])
   await until('the second call is sent', () => sent === 2)
-  tick(2_999)
-  t.same(failed, ['alice: TimeLimitError: no response within 5000 ms'])
+  tick(2_499)
+  t.equal(failed.length, 2)
   tick(1)
-  await second
-  t.same(failed.length, 2)
+  await third
+  t.same(failed.slice(2), [`carol: ${message}`], 'after 5 s, less the millisecond')
 })
+
+t.test('under lasting overload, as many requests are admitted as the server decides on',
+  async (t) => {
+    const tick = virtualTime(t)
+    const { driver, store } = createStore()
+    const decide = driver.decide.bind(driver)
+    const turns = async (): Promise<void> => {
+      for (let count = 0; count < 10; count++) await new Promise(setImmediate)
+    }
+    let sent = 0
+    driver.decide = async (call) => {
+      sent += call.requests.length
+      const reply = await decide(call)
+      // The server decides on 500 requests a second.
+      await new Promise((resolve) => setTimeout(resolve, call.requests.length * 2))
+      return reply
+    }
+    let admitted = 0
+    let failed = 0
+    const unlimited = { limit: Number.MAX_SAFE_INTEGER }
+    for (let second = 0; second < 20; second++) {
+      for (let part = 0; part < 50; part++) {
+        for (let request = 0; request < 15; request++) {
+          acquireOne(store, 'alice', unlimited).then(
+            () => (admitted += 1),
+            () => (failed += 1)
+          )
+        }
+        tick(20)
+        await turns()
+      }
+    }
+    const isNear = Math.abs(admitted - 20 * 500) < 300
+    t.ok(isNear, `${admitted} of ${sent} requests that were sent are admitted, ${failed} failed`)
+    t.ok(sent - admitted <= 128, 'only requests that were not sent have failed')
+    t.match(await store.peek(demand('alice', unlimited)), { count: sent })
+  }
+)
+
+t.test('expired requests do not count among the demands of a call', async (t) => {
+  const tick = virtualTime(t)
+  const { driver, store } = createStore()
+  driver.mostDemands = 2
+  const sizes: number[] = []
+  const decide = driver.decide.bind(driver)
+  driver.decide = async (call) => {
+    sizes.push(call.requests.length)
+    return await decide(call)
+  }
+  replaceNext(driver, () => new Promise(() => {}))
+  const failed = [acquireOne(store, 'alice').catch(String)]
+  await until('the queue is empty', () => new Promise((resolve) => setImmediate(resolve, true)))
+  for (let request = 0; request < 2; request++) failed.push(acquireOne(store, 'bob').catch(String))
+  tick(1)
+  const others = ['carol', 'dave'].map((caller) => acquireOne(store, caller))
+  tick(2_499)
+  await Promise.all([...failed, ...others])
+  t.same(sizes, [2])
+})
+
+t.test('an outage without requests loses no settlement: empty calls show when it is over',
+  async (t) => {
+    const tick = virtualTime(t)
+    const { driver, store, count } = createStore()
+    const callers = Array.from({ length: 10 }, (_, index) => `caller ${index}`)
+    const acquisitions = await Promise.all(
+      callers.map((caller) => acquireOne(store, caller, estimate(3)))
+    )
+    const decide = driver.decide.bind(driver)
+    let calls = 0
+    driver.decide = async () => {
+      calls += 1
+      throw new Error('the connection was lost')
+    }
+    await t.rejects(acquireOne(store, 'dave'), { message: 'the connection was lost' })
+    const settled = Promise.all(acquisitions.map((each) => store.settle(each, 1)))
+    for (let second = 1; second <= 20; second++) {
+      await until('the next call is sent', () => {
+        tick(100)
+        return calls > second
+      })
+    }
+    driver.decide = decide
+    await until('it is settled', async () => {
+      tick(100)
+      return (await count('caller 9'))?.count === 1
+    })
+    await settled
+    for (const caller of callers) t.match(await count(caller), { count: 1, held: 0 })
+  }
+)
 
 t.test('what was counted is settled with 0 if the reply comes too late', async (t) => {
   const tick = virtualTime(t)
@@ -181,7 +360,7 @@ t.test('what was counted is settled with 0 if the reply comes too late', async (
   const asked = acquireOne(store, 'alice', estimate(3))
   const rejected = t.rejects(asked, { message: /no response/ })
   await until('it is counted', async () => (await count('alice'))?.count === 3)
-  tick(5_000)
+  tick(2_500)
   await rejected
   answer()
   await until('it is settled', async () => (await count('alice'))?.count === 0)
@@ -242,6 +421,42 @@ t.test(
     tick(1_000)
     await settled
     t.match(await count('alice'), { count: 1, held: 0 })
+  }
+)
+
+t.test(
+  'a settlement waits until its window is over at most, whether or not requests come meanwhile',
+  async (t) => {
+    for (const requests of [0, 1]) {
+      await t.test(`${requests} requests a second`, async (t) => {
+        const tick = virtualTime(t)
+        const { driver, store } = createStore()
+        const hourly = estimate(3, { counters: 'chat.tokens.hour', window: 3_600_000 })
+        const older = await acquireOne(store, 'alice', hourly)
+        const acquisition = await acquireOne(store, 'alice', estimate(3, { window: 60_000 }))
+        let calls = 0
+        driver.decide = async () => {
+          calls += 1
+          throw new NotRunError(new Error('the schema is missing'), false)
+        }
+        const ended: string[] = []
+        const note = (name: string) => (error: unknown) => ended.push(`${name}: ${error}`)
+        store.settle(older, 1).catch(note('older'))
+        store.settle(acquisition, 1).catch(note('settlement'))
+        await until('they were sent', () => calls > 0)
+        for (let second = 0; second <= 60; second++) {
+          t.same(ended, [])
+          const before = calls
+          tick(1_000)
+          for (let request = 0; request < requests; request++) {
+            await t.rejects(acquireOne(store, 'bob'), { message: 'the schema is missing' })
+          }
+          await until('the next call has failed', () => calls > before)
+          if (ended.length > 0) break
+        }
+        t.same(ended, ['settlement: Error: the settlement waited until its window was over'])
+      })
+    }
   }
 )
 

@@ -149,10 +149,8 @@ export class InsuredQuotaStore implements QuotaStore {
 
   async acquire (demands: readonly Demand[]): Promise<Acquisitions> {
     assertDemands(demands)
-    const breakers = demands.map(({ callerKey }) => this.#breakerOf(callerKey))
     const acquisitions = await acquireSideBySide(
-      demands,
-      breakers,
+      new Map(demands.map((demand) => [demand, this.#breakerOf(demand.callerKey)])),
       (breaker, part) => this.#decide(breaker, part),
       (_breaker, acquisition) => {
         if (acquisition instanceof InsuredAcquisition) acquisition.settleUnused()

@@ -10,18 +10,23 @@ import type {
 } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import { readJson, type Fields } from './replies.js'
-import { hasCode, type CallFunction } from './schema.js'
+import { codeOf, type CallFunction } from './schema.js'
 import { storedName, unstoredName } from './stored-names.js'
 
 // As which caller the overflow counter is stored. No stored name of a caller has a quotation mark
 // without a backslash before it.
 const overflowCaller = '"overflow"'
 
-// Errors after which certainly nothing of a call has run. Of the first ones, the next attempt can
-// succeed in a moment: too many connections, and a lock for which the call has waited for too long.
-// The others are a server that is not running, or is starting.
-const briefCodes = ['53300', '55P03']
-const downCodes = ['ECONNREFUSED', '57P03']
+// An error of the server, after which it has rolled the statement back. The second pattern are a
+// connection that is lost and a server that shuts down, after which the statement may have run.
+const serverCode = /^[0-9FHPX][0-9A-Z]{4}$/
+const uncertainCode = /^(?:08|40003|57P0[12])/
+// Without a connection, nothing was sent.
+const unconnectedCode = /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN)$/
+// Errors after which the next attempt can succeed in a moment: too many connections, a lock for
+// which the call has waited for too long, and a transaction that could not be serialized or was in
+// a deadlock.
+const briefCode = /^(?:53300|55P03|40001|40P01)$/
 
 /** The counters and places in the tables of a PostgreSQL server. */
 export class PostgresDriver implements Driver {
@@ -93,9 +98,10 @@ export class PostgresDriver implements Driver {
 
 /** Throws the error of a call, as a `NotRunError` if certainly nothing of the call has run. */
 function rejectIfNotRun (error: unknown): never {
-  if (hasCode(error, briefCodes)) throw new NotRunError(error, true)
-  if (hasCode(error, downCodes)) throw new NotRunError(error, false)
-  throw error
+  const code = String(codeOf(error))
+  const isRolledBack = serverCode.test(code) && !uncertainCode.test(code)
+  if (!isRolledBack && !unconnectedCode.test(code)) throw error
+  throw new NotRunError(error, briefCode.test(code))
 }
 
 /** Returns null for an empty list, which the server need not parse. */

@@ -304,14 +304,10 @@ BEGIN
   FOR each IN 1 .. cardinality(demands) LOOP
     demand := demands[each];
     own := reached[each];
-    IF own.caller = '"overflow"' THEN
-      -- Another demand of the request may have counted there.
-      own := llm_quota_reach(moment, cap, demand);
-    END IF;
     has_room := is_admitted OR llm_quota_has_room(own.count, demand.least, demand.quota_limit);
     IF is_admitted THEN
       granted := CASE WHEN demand.quota_limit = unlimited THEN demand.most
-        ELSE greatest(0, least(demand.most, demand.quota_limit - own.count)) END;
+        ELSE least(demand.most, demand.quota_limit - own.count) END;
     END IF;
     own.count := least(unlimited, own.count + granted);
     IF demand.is_estimate THEN

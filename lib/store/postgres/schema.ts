@@ -96,7 +96,7 @@ interface NamingPool {
 
 // A transaction pooler that does not know named statements: none of this name exists, or one
 // already does. Nothing was executed.
-const unknownNameCodes = ['26000', '42P05']
+const unknownNameCodes: readonly unknown[] = ['26000', '42P05']
 
 /**
  * Calls the function of the schema whose name is the table's with `_` and the given one. Returns
@@ -158,7 +158,7 @@ class Statements {
     try {
       return readReply(await namingPool.query({ name, text, values }))
     } catch (error) {
-      if (!hasCode(error, unknownNameCodes)) throw error
+      if (!unknownNameCodes.includes(codeOf(error))) throw error
       this.#namingPool = null
       return readReply(await this.#pool.query(text, values))
     }
@@ -178,11 +178,10 @@ function readReply ({ rows }: Awaited<ReturnType<PostgresPool['query']>>): strin
   return reply
 }
 
-/** Whether an error has one of these codes. */
-export function hasCode (error: unknown, codes: readonly unknown[]): boolean {
-  return (
-    typeof error === 'object' && error !== null && 'code' in error && codes.includes(error.code)
-  )
+/** Returns the code of an error; undefined if it has none. */
+export function codeOf (error: unknown): unknown {
+  const hasCode = typeof error === 'object' && error !== null && 'code' in error
+  return hasCode ? error.code : undefined
 }
 
 // If the host has replaced the `query` of `pg`'s `Pool`, perhaps by a function that takes only a

@@ -56,11 +56,8 @@ export class DecideArguments implements ScriptArguments {
   /** How long the shard must last after this call, in milliseconds. */
   #keep = 0
 
-  /**
-   * @param shard The key of the shard.
-   * @param isExpected Whether the server should have counters of a quota.
-   */
-  constructor (shard: string, call: Call, cap: number, isExpected: (counters: string) => boolean) {
+  /** @param shard The key of the shard. */
+  constructor (shard: string, call: Call, cap: number) {
     const numbers: number[] = []
     for (const freed of call.freed) this.#addPlace(numbers, freed)
     for (const renewed of call.renewed) {
@@ -87,9 +84,8 @@ export class DecideArguments implements ScriptArguments {
       call.requests.length,
       demandCount
     ]
-    for (const { counters, window, isZoned, rows } of quotas) {
-      const isLost = window > 0 && isExpected(counters)
-      header.push(window, Number(isZoned), Number(isLost), rows.size)
+    for (const { window, isZoned, rows } of quotas) {
+      header.push(window, Number(isZoned), rows.size)
     }
     this.keys = [
       shard,
@@ -100,7 +96,7 @@ export class DecideArguments implements ScriptArguments {
       })
     ]
     this.parameters = [
-      Buffer.from(Float64Array.from([...header, ...numbers]).buffer),
+      Buffer.from(new Float64Array(header.concat(numbers)).buffer),
       ...fields,
       ...quotas.flatMap(({ rows }) => [...rows.keys()]),
       ...holders.map(({ callerKey }) => callerKey),

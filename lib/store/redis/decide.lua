@@ -6,14 +6,15 @@
 -- ARGV[1] has numbers of eight bytes, read below in the order in which arguments.ts writes them; in
 -- JSON, they would cost a fifth more. Then come names: the field of each quota, the callers of each
 -- quota with windows, the holders, and the places that are freed, renewed, and taken.
--- Returns numbers with spaces between them: the period, and for each demand of each request whether
--- it has room (1 or 0), what was granted, the count, what is held, how long the window stays open
--- or, in a time zone, when it ends (0 for a place), its id, and whether it is that of overflow.
+-- Returns numbers with spaces between them: the period, and for each demand of each request what was
+-- granted (-1 if it has no room), the count, what is held, how long the window stays open or, in a
+-- time zone, when it ends (0 for a place), its id, and whether it is that of overflow (1 or 0).
 local NUMBERS = ARGV[1]
+local format, pack, unpackNumbers = string.format, struct.pack, struct.unpack
 
 -- The shard must last for `keep`. There are `demandCount` demands in all requests.
 local time, cap, keep, windowedCount, concurrentCount, holderCount, freedCount, renewedCount,
-  settlementCount, requestCount, demandCount, at = struct.unpack('ddddddddddd', NUMBERS)
+  settlementCount, requestCount, demandCount, at = unpackNumbers('ddddddddddd', NUMBERS)
 local quotaCount = windowedCount + concurrentCount
 local found = readShard(unpack(ARGV, 2, 1 + quotaCount))
 local now, offset, latestId, shardExpires = startClock(found[1], time)
@@ -22,40 +23,34 @@ local period = math.floor(now / PERIOD)
 -- A server whose memory is full refuses only the first write of a script. A demand may need an id.
 local isExpiring = now + keep > shardExpires
 if isExpiring then shardExpires = now + keep + MINUTE end
-local clock = struct.pack('dddd', now, offset, latestId + demandCount, shardExpires)
-redis.call('HSET', SHARD, LAYOUT, clock)
+redis.call('HSET', SHARD, LAYOUT, pack('dddd', now, offset, latestId + demandCount, shardExpires))
 if isExpiring then redis.call('PEXPIRE', SHARD, shardExpires - now) end
 
--- Begins a sweep if it is due. A script looks at about a page of counters, of all quotas together.
-local unlooked = PAGE
-local function sweep (quota)
-  if quota.cursor < 0 and now - quota.sweptAt >= MINUTE then
-    quota.sweptAt, quota.sweeps, quota.cursor, quota.isChanged = now, quota.sweeps + 1, 0, true
-  end
-  if quota.cursor < 0 or unlooked <= 0 then return end
-  local page = redis.call('HSCAN', quota.key, quota.cursor, 'COUNT', PAGE)
-  for index = 1, #page[2], 2 do
-    if isDead(quota, page[2][index + 1]) then redis.call('HDEL', quota.key, page[2][index]) end
-  end
-  quota.cursor, quota.isChanged = page[1] == '0' and -1 or tonumber(page[1]), true
-  unlooked = unlooked - #page[2] / 2
-end
-
--- The window is 0 if no request reaches the quota. `isExpected` is 1 if this process has counted in
--- it within a window.
-local quotas, name = {}, 1 + quotaCount
+-- The window is 0 if no request reaches the quota. Sweeps look at about a page of counters, of all
+-- quotas together.
+local quotas, unlooked, name = {}, PAGE, 1 + quotaCount
 for position = 1, windowedCount do
-  local window, isZoned, isExpected, callerCount
-  window, isZoned, isExpected, callerCount, at = struct.unpack('dddd', NUMBERS, at)
+  local window, isZoned, callerCount
+  window, isZoned, callerCount, at = unpackNumbers('ddd', NUMBERS, at)
   local text = found[1 + position]
-  local quota = readQuota(text or struct.pack('dddddd', now, 0, -1, 0, 0, NEVER))
+  local quota = readQuota(text or pack('dddddd', now, 0, -1, 0, 0, NEVER))
   quota.key, quota.field, quota.window = KEYS[1 + position], ARGV[1 + position], window
   -- Counters whose quota has no record have times of a clock that was lost.
   if not text then redis.call('UNLINK', quota.key) end
   if window > 0 then
     quota.isChanged = quota.retention ~= window + MINUTE or quota.isZoned ~= isZoned
     quota.retention, quota.isZoned = window + MINUTE, isZoned
-    sweep(quota)
+    if quota.cursor < 0 and now - quota.sweptAt >= MINUTE then
+      quota.sweptAt, quota.sweeps, quota.cursor, quota.isChanged = now, quota.sweeps + 1, 0, true
+    end
+  end
+  if window > 0 and quota.cursor >= 0 and unlooked > 0 then
+    local page = redis.call('HSCAN', quota.key, quota.cursor, 'COUNT', PAGE)
+    for index = 1, #page[2], 2 do
+      if isDead(quota, page[2][index + 1]) then redis.call('HDEL', quota.key, page[2][index]) end
+    end
+    quota.cursor, quota.isChanged = page[1] == '0' and -1 or tonumber(page[1]), true
+    unlooked = unlooked - #page[2] / 2
   end
   -- Callers without a counter of their own have false in its place.
   quota.counters, quota.firstName = {}, name
@@ -64,26 +59,26 @@ for position = 1, windowedCount do
     quota.counters[row] = counterText and readCounter(counterText, period)
     if not counterText then quota.tracked = quota.tracked or redis.call('HLEN', quota.key) end
   end
-  if quota.tracked == 0 then
-    -- The server may evict again what it counts. The client decides on this.
-    if isExpected == 1 then error('LOST the counters of ' .. quota.field, 0) end
-    quota.expires = NEVER
-  end
+  -- Without counters, the key does not exist, and has lost its expiry.
+  if quota.tracked == 0 then quota.expires = NEVER end
   quotas[position] = quota
   name = name + callerCount
 end
 
 local function overflowOf (quota)
-  local text = not quota.overflow and redis.call('HGET', SHARD, quota.field .. ' overflow')
-  quota.overflow = quota.overflow or readCounter(text or NEW_COUNTER, period)
+  quota.overflow = quota.overflow or
+    readCounter(redis.call('HGET', SHARD, quota.field .. ' overflow'), period)
   return quota.overflow
 end
 
--- Counts what has not ended in a sorted set, and removes what has.
+-- Counts what has not ended in a sorted set, and removes what has. A command takes the text of a
+-- time for half of what its number costs.
 local removable = PAGE
+local nowText = concurrentCount > 0 and format('%d', now)
+local endText = concurrentCount > 0 and format('%d', now + PLACE_DURATION)
 local function countNotEnded (key)
   local count = redis.call('ZCARD', key)
-  local ended = count > 0 and redis.call('ZCOUNT', key, '-inf', now) or 0
+  local ended = count > 0 and redis.call('ZCOUNT', key, '-inf', nowText) or 0
   local removed = math.min(ended, removable)
   if removed > 0 then redis.call('ZREMRANGEBYRANK', key, 0, removed - 1) end
   removable = removable - removed
@@ -91,9 +86,9 @@ local function countNotEnded (key)
 end
 
 local function hold (holder, place)
-  redis.call('ZADD', holder.key, now + PLACE_DURATION, place)
+  redis.call('ZADD', holder.key, endText, place)
   redis.call('PEXPIRE', holder.key, PLACE_DURATION)
-  redis.call('ZADD', holder.callersKey, now + PLACE_DURATION, holder.caller)
+  redis.call('ZADD', holder.callersKey, endText, holder.caller)
 end
 
 -- Free and renew places. The places of a holder have the form of a counter.
@@ -108,7 +103,7 @@ end
 name = name + holderCount
 for index = 1, freedCount + renewedCount do
   local position
-  position, at = struct.unpack('d', NUMBERS, at)
+  position, at = unpackNumbers('d', NUMBERS, at)
   name = name + 1
   local holder, place = holders[position], ARGV[name]
   if index > freedCount then
@@ -121,7 +116,7 @@ end
 -- Settle: only the window that has counted changes, and what is held of the `settled` period.
 for _ = 1, settlementCount do
   local position, row, isOverflow, id, lessCount, lessHeld, settled, nextAt =
-    struct.unpack('ddddddd', NUMBERS, at)
+    unpackNumbers('ddddddd', NUMBERS, at)
   at = nextAt
   local quota = quotas[position]
   local counter = isOverflow == 1 and overflowOf(quota) or quota.counters[row]
@@ -138,7 +133,7 @@ end
 local function reach (quota, row, starts, ends)
   local counter = quota.counters[row]
   if not counter and quota.tracked < cap then
-    counter = readCounter(NEW_COUNTER, period)
+    counter = readCounter(nil, period)
     quota.counters[row], quota.tracked = counter, quota.tracked + 1
   end
   counter = counter or overflowOf(quota)
@@ -152,15 +147,15 @@ local function reach (quota, row, starts, ends)
 end
 
 -- Decide on the requests. The quota's position is 0 for a place, whose row is that of its holder.
-local reply, demands = { string.format('%d', period) }, {}
+local reply, demands = { format('%d', period) }, {}
 for _ = 1, requestCount do
   local size, hasPlaces
-  size, hasPlaces, at = struct.unpack('dd', NUMBERS, at)
+  size, hasPlaces, at = unpackNumbers('dd', NUMBERS, at)
   name = name + hasPlaces
   local isAdmitted = true
   for index = 1, size do
     local position, row, limit, least, most, isEstimate, starts, ends, nextAt =
-      struct.unpack('dddddddd', NUMBERS, at)
+      unpackNumbers('dddddddd', NUMBERS, at)
     at = nextAt
     local quota = quotas[position]
     local counter = quota and reach(quota, row, starts, ends) or holders[row]
@@ -170,39 +165,39 @@ for _ = 1, requestCount do
     end
     local hasRoom = limit == UNLIMITED or counter.count + math.max(least, 1) <= limit
     isAdmitted = isAdmitted and hasRoom
-    -- Records are used again by the next request.
-    local demand = demands[index] or {}
-    demands[index] = demand
-    demand.quota, demand.counter, demand.hasRoom, demand.isZoned = quota, counter, hasRoom, ends > 0
-    demand.limit, demand.most, demand.isEstimate = limit, most, isEstimate == 1
+    demands[index] = {
+      quota = quota, counter = counter, hasRoom = hasRoom, isZoned = ends > 0,
+      limit = limit, most = most, isEstimate = isEstimate == 1
+    }
   end
   for index = 1, size do
     local demand = demands[index]
     local quota, counter, granted = demand.quota, demand.counter, 0
     if isAdmitted then
-      -- Another demand of the request can have used the rest of the same overflow counter.
       granted = demand.limit == UNLIMITED and demand.most
-        or math.max(0, math.min(demand.most, demand.limit - counter.count))
+        or math.min(demand.most, demand.limit - counter.count)
       counter.count = math.min(counter.count + granted, UNLIMITED)
-      if demand.isEstimate then counter.held = math.min(counter.held + granted, UNLIMITED) end
+      if demand.isEstimate then counter.held = counter.held + granted end
       if not quota then hold(counter, ARGV[name]) end
     end
     local left = demand.isZoned and counter.ends or counter.ends - now
     local isOverflow = quota and counter == quota.overflow
-    reply[#reply + 1] = string.format('%d %d %d %d %d %d %d', demand.hasRoom and 1 or 0,
-      granted, counter.count, heldOf(counter), left, counter.id, isOverflow and 1 or 0)
+    reply[#reply + 1] = format('%d %d %d %d %d %d', demand.hasRoom and granted or -1,
+      counter.count, heldOf(counter), left, counter.id, isOverflow and 1 or 0)
   end
 end
 
 -- Write what has changed.
 local function writeCounter (its)
-  return struct.pack('ddddddd',
+  return pack('ddddddd',
     its.lastSeen, its.count, its.held, its.heldBefore, period, its.ends, its.id)
 end
 for position = windowedCount + 1, quotaCount do
   if not found[1 + position] then redis.call('HSET', SHARD, ARGV[1 + position], '') end
-  countNotEnded(KEYS[1 + position])
-  redis.call('PEXPIRE', KEYS[1 + position], PLACE_DURATION)
+  if requestCount + renewedCount > 0 then -- a place can have been taken
+    countNotEnded(KEYS[1 + position])
+    redis.call('PEXPIRE', KEYS[1 + position], PLACE_DURATION)
+  end
 end
 for _, quota in ipairs(quotas) do
   local written, size = {}, 0
@@ -221,7 +216,7 @@ for _, quota in ipairs(quotas) do
     redis.call('PEXPIRE', quota.key, quota.expires - now)
   end
   if quota.isChanged then
-    redis.call('HSET', SHARD, quota.field, struct.pack('dddddd', quota.sweptAt, quota.sweeps,
+    redis.call('HSET', SHARD, quota.field, pack('dddddd', quota.sweptAt, quota.sweeps,
       quota.cursor, quota.retention, quota.isZoned, quota.expires))
   end
 end

@@ -41,10 +41,11 @@ end
 -- is complete (-1). A counter is dead `retention` after its last request. Windows are those of a
 -- time zone if `isZoned` is 1. The key of the counters expires at `expires`.
 local function readQuota (text)
-  local quota = { isChanged = false }
-  quota.sweptAt, quota.sweeps, quota.cursor, quota.retention, quota.isZoned, quota.expires =
-    struct.unpack('dddddd', text)
-  return quota
+  local sweptAt, sweeps, cursor, retention, isZoned, expires = struct.unpack('dddddd', text)
+  return {
+    sweptAt = sweptAt, sweeps = sweeps, cursor = cursor, retention = retention, isZoned = isZoned,
+    expires = expires, isChanged = false, tracked = false, overflow = false
+  }
 end
 
 -- Whether the latest sweep removes the counter.
@@ -53,10 +54,10 @@ local function isDead (quota, text)
 end
 
 -- A counter, a caller's own or the overflow counter, and its window, which has an id. What was
--- admitted in the current period is `held`.
-local NEW_COUNTER = struct.pack('ddddddd', NEVER, 0, 0, 0, 0, NEVER, 0)
+-- admitted in the current period is `held`. Without a text, the counter is new.
 local function readCounter (text, period)
-  local lastSeen, count, held, heldBefore, heldPeriod, ends, id = struct.unpack('ddddddd', text)
+  local lastSeen, count, held, heldBefore, heldPeriod, ends, id =
+    struct.unpack('ddddddd', text or struct.pack('ddddddd', NEVER, 0, 0, 0, 0, NEVER, 0))
   if heldPeriod ~= period then
     heldBefore = heldPeriod == period - 1 and held or 0
     held = 0

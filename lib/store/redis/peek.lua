@@ -36,7 +36,7 @@ if text and isDue and isDead(quota, text) then return '' end
 local isOverflow = not text
 if isOverflow then
   if redis.call('HLEN', KEYS[2]) < cap or makesRoom() then return '' end
-  text = found[3] or NEW_COUNTER
+  text = found[3]
 end
 local counter = readCounter(text, math.floor(now / PERIOD))
 local isZoned = starts >= 0

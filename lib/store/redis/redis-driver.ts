@@ -8,13 +8,22 @@ import decide from './decide.lua.js'
 import forget from './forget.lua.js'
 import inspect from './inspect.lua.js'
 import list from './list.lua.js'
-import memory from './memory.lua.js'
 import peekPlaces from './peek-places.lua.js'
 import peek from './peek.lua.js'
 import { readPage, readPeeked, readPlaces, readReply, readState } from './replies.js'
 
 // What stands for the time of the server's clock.
 const serverTime = -1
+
+// While a slot of a cluster moves, its keys are on two servers. The next attempt can succeed in a
+// moment. GLIDE replaces the codes of some error replies by names of its own.
+const movingCode = /\b(?:TRYAGAIN|TryAgain)\b/
+// Errors with which a server refuses a script, or its first write, before which decide.lua changes
+// nothing. Redis 6.2 writes `ERR Error running script` in front.
+const refusalCode = new RegExp(
+  '\\b(?:READONLY|LOADING|OOM|CLUSTERDOWN|MASTERDOWN|NOREPLICAS|MISCONF|BUSY|VERSION' +
+    '|ReadOnly|BusyLoadingError|ClusterDown|MasterDown)\\b'
+)
 
 /**
  * A part of the callers on a Redis or Valkey server, with a share of the caller cap. All of its
@@ -27,9 +36,6 @@ export class RedisDriver implements Driver {
   readonly #cap: number
   // The digests of the scripts that were sent.
   readonly #digests = new Map<string, string>()
-  // By the counters of a quota, the time of `performance.now()` until which the server should have
-  // them, because this process has counted there.
-  readonly #expectedUntil = new Map<string, number>()
 
   /** @param shard The key of the shard. All other keys begin with it. */
   constructor (client: QuotaRedisClient, shard: string, cap: number) {
@@ -39,15 +45,9 @@ export class RedisDriver implements Driver {
   }
 
   async decide (call: Call): Promise<Reply> {
-    const reply = await this.#runDecide(call)
-    const decided = readReply(reply, call.requests)
-    const now = performance.now()
-    for (const { demands } of call.requests) {
-      for (const { counters, window } of demands) {
-        if (window !== null) this.#expectedUntil.set(counters, now + window)
-      }
-    }
-    return decided
+    const { keys, parameters } = new DecideArguments(this.#shard, call, this.#cap)
+    const reply = this.#evaluate(decide, keys, parameters)
+    return readReply(await reply.catch(rejectIfNotRun), call.requests)
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
@@ -85,26 +85,7 @@ export class RedisDriver implements Driver {
   }
 
   async clear (): Promise<void> {
-    this.#expectedUntil.clear()
     await this.#run(clear, [])
-  }
-
-  async #runDecide (call: Call): Promise<unknown> {
-    const now = performance.now()
-    const isExpected = (counters: string): boolean => now < (this.#expectedUntil.get(counters) ?? 0)
-    try {
-      return await this.#runWith(isExpected, call)
-    } catch (error) {
-      // Nothing of the call was done. It is done if the server has not evicted the counters.
-      if (!hasMessage(error, /LOST the counters of/)) throw error
-      await this.#run(memory, [])
-      return await this.#runWith(() => false, call)
-    }
-  }
-
-  #runWith (isExpected: (counters: string) => boolean, call: Call): Promise<unknown> {
-    const { keys, parameters } = new DecideArguments(this.#shard, call, this.#cap, isExpected)
-    return this.#send(decide, keys, parameters)
   }
 
   #keyOf (field: string): string {
@@ -116,26 +97,7 @@ export class RedisDriver implements Driver {
     keys: readonly string[],
     ...values: readonly (string | number)[]
   ): Promise<unknown> {
-    return this.#send(source, [this.#shard, ...keys], values.map(String))
-  }
-
-  /**
-   * Runs a script.
-   *
-   * @throws {NotRunError} While a slot of a cluster moves, and its keys are on two servers.
-   */
-  async #send (
-    source: string,
-    keys: readonly string[],
-    parameters: readonly (string | Buffer)[]
-  ): Promise<unknown> {
-    try {
-      return await this.#evaluate(source, keys, parameters)
-    } catch (error) {
-      // GLIDE replaces the codes of some error replies by names of its own.
-      if (!hasMessage(error, /TRYAGAIN|TryAgain/)) throw error
-      throw new NotRunError(error, true)
-    }
+    return this.#evaluate(source, [this.#shard, ...keys], values.map(String))
   }
 
   /**
@@ -161,6 +123,13 @@ export class RedisDriver implements Driver {
       return await this.#client.evaluateSource(source, keys, parameters)
     }
   }
+}
+
+/** Throws the error of a call, as a `NotRunError` if certainly nothing of the call has run. */
+function rejectIfNotRun (error: unknown): never {
+  if (hasMessage(error, movingCode)) throw new NotRunError(error, true)
+  if (hasMessage(error, refusalCode)) throw new NotRunError(error, false)
+  throw error
 }
 
 function hasMessage (error: unknown, pattern: RegExp): boolean {

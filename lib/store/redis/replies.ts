@@ -12,17 +12,24 @@ class NumberReader {
   constructor (reply: unknown) {
     this.#reply = reply
     const isText = typeof reply === 'string' || reply instanceof Buffer
-    this.#texts = isText ? String(reply).split(' ') : []
+    const text = isText ? String(reply) : ''
+    this.#texts = /^[-\d ]*$/.test(text) ? text.split(' ') : []
   }
 
   next (): number {
     const text = this.#texts[this.#position]
     this.#position += 1
     const number = Number(text)
-    if (text === undefined || !/^\d+$/.test(text) || !Number.isSafeInteger(number)) {
-      throw unexpected(this.#reply)
-    }
+    const isMissing = text === undefined || text === ''
+    if (isMissing || number < 0 || !Number.isSafeInteger(number)) throw unexpected(this.#reply)
     return number
+  }
+
+  /** Returns null for -1. */
+  nextOrNull (): number | null {
+    if (this.#texts[this.#position] !== '-1') return this.next()
+    this.#position += 1
+    return null
   }
 
   boolean (): boolean {
@@ -49,8 +56,9 @@ export function readReply (reply: unknown, requests: readonly StoredRequest[]): 
 }
 
 function readDecided (reader: NumberReader, demand: Demand, period: number): Decided {
-  const admitted = reader.boolean()
-  const granted = reader.next()
+  const grantedIfRoom = reader.nextOrNull()
+  const admitted = grantedIfRoom !== null
+  const granted = grantedIfRoom ?? 0
   const count = reader.next()
   const held = reader.next()
   const { windowRemaining, end } = windowOf(demand, reader.next())

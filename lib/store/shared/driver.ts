@@ -38,8 +38,8 @@ export interface Driver {
 }
 
 /**
- * Certainly nothing of a call has run, because the server or the client refused it before. So its
- * settlements can be sent again.
+ * Certainly nothing of a call has run, because it was not sent, or because the server has refused
+ * it or rolled it back. So its settlements can be sent again.
  */
 export class NotRunError extends Error {
   /** What the client has thrown, with which the requests of the call fail. */

@@ -6,7 +6,6 @@ import { mostWaiting, Waiting } from './waiting.js'
  * longer than a place lasts.
  */
 export class FreedPlaces {
-  // The oldest is the first.
   readonly #waiting = new Set<Waiting<NamedPlace>>()
 
   get size (): number {
@@ -20,18 +19,20 @@ export class FreedPlaces {
     return waiting.done
   }
 
-  /**
-   * Adds places that a failed call may have taken, or may not have freed, as far as not too many
-   * wait. Nobody waits for them.
-   */
-  addAgain (places: readonly NamedPlace[]): void {
-    for (const place of places) {
-      if (this.#waiting.size >= mostWaiting) return
-      this.add(place).catch(() => {})
-    }
+  /** Adds a place that a failed call may have taken, unless too many wait. */
+  addTaken (place: NamedPlace): void {
+    this.#addUnawaited(place, performance.now() + placeDuration)
   }
 
-  /** Removes and returns the oldest ones, except those that have ended. */
+  /**
+   * Adds places again that a failed call may not have freed, as far as not too many wait. They end
+   * when they would have.
+   */
+  addAgain (places: readonly Waiting<NamedPlace>[]): void {
+    for (const { item, until } of places) this.#addUnawaited(item, until)
+  }
+
+  /** Removes and returns the first ones, except those that have ended. */
   take (most: number): Waiting<NamedPlace>[] {
     const now = performance.now()
     const taken: Waiting<NamedPlace>[] = []
@@ -42,5 +43,12 @@ export class FreedPlaces {
       else waiting.resolve()
     }
     return taken
+  }
+
+  #addUnawaited (place: NamedPlace, until: number): void {
+    if (this.#waiting.size >= mostWaiting) return
+    const waiting = new Waiting<NamedPlace>(place, until)
+    waiting.done.catch(() => {})
+    this.#waiting.add(waiting)
   }
 }

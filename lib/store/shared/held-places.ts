@@ -1,65 +1,57 @@
 import { nameOf, type Caller, type NamedPlace } from './driver.js'
 
-/** The places that this process holds on one server, and which of them must be renewed. */
+/** The places that this process holds on one server, and since when each has been renewed. */
 export class HeldPlaces {
-  readonly #byCaller = new Map<string, Set<NamedPlace>>()
-  readonly #due = new Set<NamedPlace>()
+  // When the latest call was sent that took or renewed the place. The oldest is the first.
+  readonly #renewedAt = new Map<NamedPlace, number>()
+  readonly #counts = new Map<string, number>()
 
-  get areNone (): boolean {
-    return this.#byCaller.size === 0
-  }
-
-  /** Whether some must be renewed. */
-  get areDue (): boolean {
-    return this.#due.size > 0
+  get isEmpty (): boolean {
+    return this.#renewedAt.size === 0
   }
 
   /** How many places of the caller the process holds. */
   count (caller: Caller): number {
-    return this.#byCaller.get(nameOf(caller))?.size ?? 0
+    return this.#counts.get(nameOf(caller)) ?? 0
   }
 
-  add (place: NamedPlace): void {
-    const caller = nameOf(place)
-    const places = this.#byCaller.get(caller)
-    if (places === undefined) this.#byCaller.set(caller, new Set([place]))
-    else places.add(place)
+  /** @param takenAt When the call was sent that took the place. */
+  add (place: NamedPlace, takenAt: number): void {
+    this.#renewedAt.set(place, takenAt)
+    this.#counts.set(nameOf(place), this.count(place) + 1)
   }
 
   delete (place: NamedPlace): void {
-    this.#due.delete(place)
-    const caller = nameOf(place)
-    const places = this.#byCaller.get(caller)
-    places?.delete(place)
-    if (places?.size === 0) this.#byCaller.delete(caller)
+    if (!this.#renewedAt.delete(place)) return
+    const count = this.count(place) - 1
+    if (count > 0) this.#counts.set(nameOf(place), count)
+    else this.#counts.delete(nameOf(place))
   }
 
   /** Forgets all of them, because the server has none any more. */
   clear (): void {
-    this.#byCaller.clear()
-    this.#due.clear()
+    this.#renewedAt.clear()
+    this.#counts.clear()
   }
 
-  /** From now on, all must be renewed. */
-  renewAll (): void {
-    for (const places of this.#byCaller.values()) this.renew([...places])
-  }
-
-  /** From now on, the places must be renewed, unless they have been freed. */
-  renew (places: readonly NamedPlace[]): void {
+  /**
+   * A call has renewed the places. Some can have been freed in the meantime.
+   *
+   * @param sentAt When the call was sent.
+   */
+  renew (places: readonly NamedPlace[], sentAt: number): void {
     for (const place of places) {
-      if (this.#byCaller.get(nameOf(place))?.has(place) === true) this.#due.add(place)
+      if (this.#renewedAt.delete(place)) this.#renewedAt.set(place, sentAt)
     }
   }
 
-  /** Returns the first ones that must be renewed, and considers them renewed. */
-  takeDue (most: number): NamedPlace[] {
-    const taken: NamedPlace[] = []
-    for (const place of this.#due) {
-      if (taken.length === most) break
-      this.#due.delete(place)
-      taken.push(place)
+  /** Returns the oldest places that were taken, or last renewed, at this time or before. */
+  renewedBy (time: number, most: number): NamedPlace[] {
+    const places: NamedPlace[] = []
+    for (const [place, renewedAt] of this.#renewedAt) {
+      if (renewedAt > time || places.length === most) break
+      places.push(place)
     }
-    return taken
+    return places
   }
 }

@@ -50,14 +50,16 @@ export class RememberedRejections {
    * @param askedAt The time before the server was asked, so that no window is remembered as longer
    *   than it is.
    */
-  remember (demand: Demand, acquisition: Acquisition | null | undefined, askedAt: number): void {
-    if (acquisition === null || acquisition === undefined) return
+  remember (demand: Demand, acquisition: Acquisition | null, askedAt: number): void {
+    if (acquisition === null) return
     if (acquisition.admitted || acquisition.overflow || demand.window === null) return
     for (const [oldest, { askedAt: rememberedAt }] of this.#rejections) {
       if (this.#rejections.size < this.#capacity && askedAt - rememberedAt < longestMemory) break
       this.#rejections.delete(oldest)
     }
-    this.#rejections.set(nameOf(demand), { acquisition, askedAt })
+    const name = nameOf(demand)
+    this.#rejections.delete(name)
+    this.#rejections.set(name, { acquisition, askedAt })
   }
 
   /**

@@ -4,7 +4,7 @@ import { required } from '../../required.js'
 import { TimeLimitError, withTimeout } from '../../time-limit.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Demand } from '../store.js'
-import { NotRunError } from './driver.js'
+import { NotRunError, placeDuration } from './driver.js'
 import type {
   Call,
   Caller,
@@ -24,7 +24,7 @@ import {
   type Settler
 } from './shared-acquisition.js'
 import { WaitingSettlements } from './waiting-settlements.js'
-import { longestWait, Waiting } from './waiting.js'
+import { longestCallTime, longestQueueTime, longestWait, Waiting } from './waiting.js'
 
 // Bounds how long a call keeps the server busy, and how many requests fail together.
 const mostInCall = 128
@@ -32,12 +32,12 @@ const mostInCall = 128
 // How many places a call frees, and how many it renews.
 const mostPlacesInCall = 256
 
-// A place lasts three times as long, so two renewals can fail.
-const renewalInterval = 10_000
+// The age at which a place is renewed. It lasts three times as long, so two renewals can fail.
+const renewalAge = 10_000
 
-// How long settlements and places wait after a call has failed, if no request comes that shows
-// whether the server works again.
-const retryInterval = 1_000
+// How often a call is sent, if nothing else is a reason to send one, while settlements or freed
+// places wait after a call has failed, and while places must be renewed.
+const wakeInterval = 1_000
 
 // How long a call waits before it is sent again, if nothing of it has run.
 const notRunPause = 50
@@ -50,6 +50,8 @@ interface Batch {
   readonly renewed: readonly NamedPlace[]
   readonly settlements: readonly Waiting<Settlement>[]
   readonly requests: readonly WaitingRequest[]
+  /** Whether requests wait until more places have been renewed than one call renews. */
+  readonly mustRenewFirst: boolean
 }
 
 /**
@@ -69,9 +71,7 @@ export class Shard implements Settler {
   #sending: Promise<void> | undefined
   // Whether the latest call has failed.
   #isFailing = false
-  #renewedAt = 0
-  #renewal: NodeJS.Timeout | undefined
-  #retry: NodeJS.Timeout | undefined
+  #wake: NodeJS.Timeout | undefined
 
   /**
    * @param clock Returns monotonic milliseconds.
@@ -89,7 +89,7 @@ export class Shard implements Settler {
   }
 
   acquire (demands: readonly Demand[]): Promise<readonly SharedAcquisition[]> {
-    const waiting: WaitingRequest = new Waiting(demands, performance.now() + longestWait)
+    const waiting: WaitingRequest = new Waiting(demands, performance.now() + longestQueueTime)
     this.#requests.push(waiting)
     this.#start()
     return waiting.done
@@ -104,7 +104,6 @@ export class Shard implements Settler {
 
   free (place: NamedPlace): Promise<void> {
     this.#places.delete(place)
-    this.#renewWhileHolding()
     const freed = this.#freed.add(place)
     this.#start()
     return freed
@@ -117,149 +116,168 @@ export class Shard implements Settler {
 
   dropPlaces (): void {
     this.#places.clear()
-    this.#renewWhileHolding()
   }
 
   #start (): void {
-    clearTimeout(this.#retry)
-    this.#retry = undefined
     this.#sending ??= this.#sendAll()
   }
 
   async #sendAll (): Promise<void> {
-    // What arrives in one turn of the event loop goes into the same call.
-    do {
-      await turn()
-      await this.#send()
-    } while (this.#requests.length > 0 || (!this.#isFailing && this.#isWaiting))
+    try {
+      do {
+        // What arrives in one turn of the event loop goes into the same call.
+        await turn()
+        await this.#send()
+      } while (this.#requests.length > 0 || (!this.#isFailing && this.#isWaiting))
+    } catch (error) {
+      // The host's clock has failed.
+      for (const { reject } of this.#requests.splice(0)) reject(error)
+    }
     this.#sending = undefined
-    if (!this.#isWaiting) return
-    this.#retry = setTimeout(() => {
+    const canSleep = this.#settlements.size === 0 && this.#freed.size === 0 && this.#places.isEmpty
+    if (canSleep) return
+    this.#wake ??= setTimeout(() => {
+      this.#wake = undefined
       this.#start()
-    }, retryInterval).unref()
+    }, wakeInterval).unref()
   }
 
   /** Whether something waits that no request asks for. */
   get #isWaiting (): boolean {
-    return this.#settlements.size > 0 || this.#freed.size > 0 || this.#places.areDue
+    if (this.#settlements.size > 0 || this.#freed.size > 0) return true
+    return this.#places.renewedBy(this.#clock() - renewalAge, 1).length > 0
   }
 
   async #send (): Promise<void> {
-    const batch = this.#nextBatch()
+    // Before anything is taken out of the queues, since the host's clock can fail.
+    const sentAt = this.#clock()
+    const time = this.#time()
+    const batch = this.#nextBatch(sentAt)
     const { freed, renewed, settlements, requests } = batch
-    if (freed.length + renewed.length + settlements.length + requests.length === 0) return
+    const isEmpty = freed.length + renewed.length + settlements.length + requests.length === 0
+    const isProbe = this.#isFailing && this.#settlements.size > 0
+    if (isEmpty && !isProbe) return
     this.#calls += 1
     const name = `${this.#process}:${this.#calls.toString(36)}`
     const call: Call = {
-      time: this.#time(),
+      time,
       freed: freed.map(({ item }) => item),
       renewed,
       settlements: settlements.map(({ item }) => item),
       requests: requests.map(({ item }, index) => ({ demands: item, place: `${name}:${index}` }))
     }
     try {
-      const until = requests[0]?.until ?? performance.now() + longestWait
-      const reply = await this.#decide(call, until)
+      const reply = await this.#decide(call, sentAt)
       this.#isFailing = false
+      this.#places.renew(renewed, sentAt)
       for (const [index, { resolve }] of requests.entries()) {
-        resolve(this.#acquisitionsOf(required(call.requests[index], 'a request'), reply[index]))
+        const request = required(call.requests[index], 'a request')
+        resolve(this.#acquisitionsOf(request, reply[index], sentAt))
       }
       for (const { resolve } of [...freed, ...settlements]) resolve()
     } catch (error) {
       this.#isFailing = true
       this.#fail(batch, call, error)
     }
-    this.#renewWhileHolding()
   }
 
-  #nextBatch (): Batch {
-    const requests = this.#takeRequests()
-    // While calls fail, settlements are not risked: requests show whether the server works again,
-    // or one settlement if there is none.
-    let mostSettlements = mostInCall
-    if (this.#isFailing) mostSettlements = requests.length > 0 ? 0 : 1
-    // A timer can be late. What this process holds is renewed before it takes more.
-    if (this.#clock() - this.#renewedAt >= renewalInterval) this.#renewAll()
+  #nextBatch (now: number): Batch {
+    const ended = this.#places.renewedBy(now - placeDuration, mostPlacesInCall + 1)
+    // After a stall or an outage, others may have taken places that this process still holds. It
+    // renews them before it takes more.
+    const mustRenewFirst = ended.length > mostPlacesInCall
     return {
       freed: this.#freed.take(mostPlacesInCall),
-      renewed: this.#places.takeDue(mostPlacesInCall),
-      settlements: this.#settlements.take(mostSettlements),
-      requests
+      renewed: this.#places.renewedBy(now - renewalAge, mostPlacesInCall),
+      // While calls fail, settlements are not risked: whatever else there is shows whether the
+      // server works again, or an empty call.
+      settlements: this.#settlements.take(this.#isFailing ? 0 : mostInCall),
+      requests: this.#takeRequests(mustRenewFirst ? 0 : mostInCall),
+      mustRenewFirst
     }
   }
 
-  /** Takes as many requests as a call can have, and rejects those that have waited for too long. */
-  #takeRequests (): WaitingRequest[] {
+  /** Takes as many requests as a call has. Rejects those first that have waited for too long. */
+  #takeRequests (most: number): WaitingRequest[] {
     const now = performance.now()
     const taken: WaitingRequest[] = []
     let demands = 0
     let next = 0
     for (const waiting of this.#requests) {
-      demands += waiting.item.length
-      const isFull = demands > this.#driver.mostDemands && taken.length > 0
-      if (isFull || taken.length === mostInCall) break
+      if (waiting.until > now) {
+        demands += waiting.item.length
+        const isFull = demands > this.#driver.mostDemands && taken.length > 0
+        if (isFull || taken.length === most) break
+        taken.push(waiting)
+      } else {
+        waiting.reject(new TimeLimitError(longestQueueTime))
+      }
       next += 1
-      if (waiting.until > now) taken.push(waiting)
-      else waiting.reject(new TimeLimitError(longestWait))
     }
     this.#requests = this.#requests.slice(next)
     return taken
   }
 
-  /**
-   * Sends a call, and again if certainly nothing of it has run and it can succeed in a moment.
-   *
-   * @param until The time of `performance.now()` until which it waits for the reply.
-   */
-  async #decide (call: Call, until: number): Promise<Reply> {
+  /** Sends a call, and again if certainly nothing of it has run and it can succeed in a moment. */
+  async #decide (call: Call, sentAt: number): Promise<Reply> {
+    const until = performance.now() + longestCallTime
     for (;;) {
       try {
         return await withTimeout(until - performance.now(), this.#driver.decide(call), {
           late: (reply) => {
-            this.#settleLate(call, reply)
+            this.#settleLate(call, reply, sentAt)
           }
         })
       } catch (error) {
-        if (error instanceof TimeLimitError) throw new TimeLimitError(longestWait)
+        if (error instanceof TimeLimitError) throw new TimeLimitError(longestCallTime)
         const isLast = performance.now() + notRunPause >= until
         const canBeSentAgain = error instanceof NotRunError && error.isBrief && !isLast
-        if (error instanceof TimeLimitError) throw new TimeLimitError(longestWait)
         if (!canBeSentAgain) throw error
       }
       await new Promise((resolve) => setTimeout(resolve, notRunPause))
     }
   }
 
+  /** @param sentAt When the call was sent. */
   #acquisitionsOf (
     { demands, place }: StoredRequest,
-    decided: readonly Decided[] = []
+    decided: readonly Decided[] | undefined,
+    sentAt: number
   ): SharedAcquisition[] {
+    if (decided === undefined) return []
     const isCounted = haveRoom(decided)
-    return decided.map((each, index) => {
+    const acquisitions: SharedAcquisition[] = []
+    for (const [index, each] of decided.entries()) {
       const demand = required(demands[index], 'the demand of an acquisition')
-      if (!isCounted) return new SharedAcquisition(this, demand, each)
-      if (demand.window !== null) return new CountedInWindow(this, demand, each)
-      const taken = new TakenPlace(this, demand, each, place)
-      this.#places.add(taken.place)
-      return taken
-    })
+      if (!isCounted) {
+        acquisitions.push(new SharedAcquisition(this, demand, each))
+      } else if (demand.window !== null) {
+        acquisitions.push(new CountedInWindow(this, demand, each))
+      } else {
+        const taken = new TakenPlace(this, demand, each, place)
+        this.#places.add(taken.place, sentAt)
+        acquisitions.push(taken)
+      }
+    }
+    return acquisitions
   }
 
   /** Settles with 0 what a call has counted whose reply comes too late. */
-  #settleLate (call: Call, reply: Reply): void {
+  #settleLate (call: Call, reply: Reply, sentAt: number): void {
     for (const [index, request] of call.requests.entries()) {
-      for (const acquisition of this.#acquisitionsOf(request, reply[index])) {
+      for (const acquisition of this.#acquisitionsOf(request, reply[index], sentAt)) {
         acquisition.settle(0).catch(() => {})
       }
     }
   }
 
   /** Nothing is sent again that may have run, but for what can be done twice. */
-  #fail ({ freed, renewed, settlements, requests }: Batch, call: Call, error: unknown): void {
-    this.#places.renew(renewed)
-    this.#freed.addAgain(call.freed)
+  #fail (batch: Batch, call: Call, error: unknown): void {
+    const { freed, settlements, requests, mustRenewFirst } = batch
+    this.#freed.addAgain(freed)
     const reason = error instanceof NotRunError ? error.cause : error
-    for (const { reject } of [...freed, ...requests]) reject(reason)
+    const failed = mustRenewFirst ? this.#takeRequests(mostInCall) : requests
+    for (const { reject } of [...freed, ...failed]) reject(reason)
     if (error instanceof NotRunError) {
       this.#settlements.addAgain(settlements)
     } else {
@@ -271,26 +289,8 @@ export class Shard implements Settler {
 
   /** Frees the places of a request that a failed call may have taken. */
   #freeTaken (demands: readonly Demand[], name: string): void {
-    const places = demands.filter(({ window }) => window === null)
-    this.#freed.addAgain(
-      places.map(({ counters, callerKey }) => ({ counters, callerKey, name }))
-    )
-  }
-
-  #renewAll (): void {
-    this.#renewedAt = this.#clock()
-    this.#places.renewAll()
-  }
-
-  #renewWhileHolding (): void {
-    if (this.#places.areNone) {
-      clearInterval(this.#renewal)
-      this.#renewal = undefined
-      return
+    for (const { counters, callerKey, window } of demands) {
+      if (window === null) this.#freed.addTaken({ counters, callerKey, name })
     }
-    this.#renewal ??= setInterval(() => {
-      this.#renewAll()
-      this.#start()
-    }, renewalInterval).unref()
   }
 }

@@ -43,17 +43,19 @@ export class SharedAcquisition implements Acquisition {
     return this.#demand
   }
 
-  /** Counts no more than was used from now on, and holds nothing. */
+  /** Does nothing, because nothing is counted. */
   async settle (_used: number): Promise<void> {}
 }
 
-/** A demand that was counted in a window. */
+/** A demand that was counted in a window. Settling it lowers what it counts, and holds nothing. */
 export class CountedInWindow extends SharedAcquisition {
   readonly #windowId: number
   readonly #period: number
   /** What it counts now. */
   #counted: number
   #held: number
+  /** Settles as the latest settlement that was sent. */
+  #settled: Promise<void> | undefined
 
   constructor (settler: Settler, demand: Demand, decided: Decided) {
     super(settler, demand, decided)
@@ -66,7 +68,7 @@ export class CountedInWindow extends SharedAcquisition {
   override async settle (used: number): Promise<void> {
     const lessCount = Math.max(0, this.#counted - used)
     const lessHeld = this.#held
-    if (lessCount === 0 && lessHeld === 0) return
+    if (lessCount === 0 && lessHeld === 0) return await this.#settled
     this.#counted -= lessCount
     this.#held = 0
     const { counters, callerKey, window } = this.demand
@@ -78,14 +80,16 @@ export class CountedInWindow extends SharedAcquisition {
       lessCount,
       lessHeld: new Map(lessHeld > 0 ? [[this.#period, lessHeld]] : [])
     }
-    await this.settler.settle(settlement, window ?? 0)
+    this.#settled = this.settler.settle(settlement, window ?? 0)
+    await this.#settled
   }
 }
 
 /** A demand that took a place, which is free again once it is settled with 0. */
 export class TakenPlace extends SharedAcquisition {
   readonly #place: NamedPlace
-  #isFree = false
+  /** Settles when the place is free; undefined until it is freed. */
+  #freed: Promise<void> | undefined
 
   /** @param name The name of the place. */
   constructor (settler: Settler, demand: Demand, decided: Decided, name: string) {
@@ -99,8 +103,8 @@ export class TakenPlace extends SharedAcquisition {
   }
 
   override async settle (used: number): Promise<void> {
-    if (used > 0 || this.#isFree) return
-    this.#isFree = true
-    await this.settler.free(this.#place)
+    if (used > 0) return
+    this.#freed ??= this.settler.free(this.#place)
+    await this.#freed
   }
 }

@@ -1,5 +1,4 @@
 import { assertBoolean, assertFunction } from '../../option-checks.js'
-import { required } from '../../required.js'
 import { wallClock } from '../../wall-clock.js'
 import { hasRoom } from '../counter.js'
 import { acquireSideBySide } from '../side-by-side.js'
@@ -81,9 +80,12 @@ export class SharedStore implements QuotaStore {
   /** Returns the number of the caller's shard, from 0. It is the same in every quota. */
   shardOf (callerKey: string): number {
     if (this.#shards.length === 1) return 0
-    let sum = 0
-    for (let index = 0; index < callerKey.length; index++) sum += callerKey.charCodeAt(index)
-    return sum % this.#shards.length
+    // FNV-1a, so that each shard has about as many callers.
+    let hash = 2_166_136_261
+    for (let index = 0; index < callerKey.length; index++) {
+      hash = Math.imul(hash ^ callerKey.charCodeAt(index), 16_777_619)
+    }
+    return (hash >>> 0) % this.#shards.length
   }
 
   /**
@@ -145,6 +147,10 @@ export class SharedStore implements QuotaStore {
     return { trackedCallers: sumOf('trackedCallers'), sweeps: sumOf('sweeps') }
   }
 
+  /**
+   * As `QuotaStore.clearCounters`. Other processes that hold places take them again with their next
+   * renewal, within 11 s, and a call that is under way can still count.
+   */
   clearCounters (): Promise<void> {
     for (const shard of this.#shards) shard.dropPlaces()
     return this.#relieve(
@@ -161,22 +167,19 @@ export class SharedStore implements QuotaStore {
     now: number,
     rejections: RememberedRejections | undefined
   ): Promise<Acquisitions> {
-    const shards = demands.map((demand) => this.#shardFor(demand))
     const acquisitions = await acquireSideBySide(
-      demands,
-      shards,
+      new Map(demands.map((demand) => [demand, this.#shardFor(demand)])),
       (shard, part) => shard.acquire(part),
       (_shard, acquisition) => {
         this.settle(acquisition, 0).catch(() => {})
       }
     )
-    for (const [index, demand] of demands.entries()) {
-      rejections?.remember(demand, acquisitions[index], now)
-    }
-    return acquisitions.map((acquisition, index) => {
+    return demands.map((demand, index) => {
+      const acquisition = acquisitions[index] ?? null
+      rejections?.remember(demand, acquisition, now)
       if (acquisition === null || acquisition instanceof SharedAcquisition) return acquisition
       // Another shard has rejected the request.
-      return this.#rejected(required(demands[index], 'the demand of an acquisition'), acquisition)
+      return this.#rejected(demand, acquisition)
     })
   }
 

@@ -1,4 +1,3 @@
-import { TimeLimitError } from '../../time-limit.js'
 import { nameOf, type Settlement } from './driver.js'
 import { longestWait, mostWaiting, Waiting } from './waiting.js'
 
@@ -20,13 +19,35 @@ export class WaitingSettlements {
    * @param window The length of the window in milliseconds.
    */
   add (settlement: Settlement, window: number): Promise<void> {
+    const name = windowOf(settlement)
+    const waiting = this.#waiting.get(name)
+    if (waiting !== undefined) {
+      waiting.item = together(waiting.item, settlement)
+      return waiting.done
+    }
     const until = performance.now() + Math.max(window, longestWait)
-    return this.#join(new Waiting(settlement, until))
+    const added = new Waiting(settlement, until)
+    this.#waiting.set(name, added)
+    return added.done
   }
 
-  /** Adds settlements again of which certainly nothing was applied. */
+  /**
+   * Adds settlements again of which certainly nothing was applied. They are older than all that
+   * wait.
+   */
   addAgain (settlements: readonly Waiting<Settlement>[]): void {
-    for (const each of settlements) this.#join(each).then(each.resolve, each.reject)
+    const newer = [...this.#waiting]
+    this.#waiting.clear()
+    for (const each of settlements) this.#waiting.set(windowOf(each.item), each)
+    for (const [name, each] of newer) {
+      const older = this.#waiting.get(name)
+      if (older === undefined) {
+        this.#waiting.set(name, each)
+      } else {
+        older.item = together(older.item, each.item)
+        older.done.then(each.resolve, each.reject)
+      }
+    }
   }
 
   /** Rejects the oldest ones if too many wait, because the server fails. */
@@ -38,28 +59,18 @@ export class WaitingSettlements {
     }
   }
 
-  /** Removes and returns the oldest ones, except those whose window is over, which are rejected. */
+  /** Removes and returns the oldest ones. Rejects all whose window is over. */
   take (most: number): Waiting<Settlement>[] {
     const now = performance.now()
     const taken: Waiting<Settlement>[] = []
     for (const [name, waiting] of this.#waiting) {
-      if (taken.length === most) break
+      const isOver = waiting.until <= now
+      if (!isOver && taken.length >= most) continue
       this.#waiting.delete(name)
-      if (waiting.until > now) taken.push(waiting)
-      else waiting.reject(new TimeLimitError(longestWait))
+      if (isOver) waiting.reject(new Error('the settlement waited until its window was over'))
+      else taken.push(waiting)
     }
     return taken
-  }
-
-  #join (added: Waiting<Settlement>): Promise<void> {
-    const name = windowOf(added.item)
-    const waiting = this.#waiting.get(name)
-    if (waiting === undefined) {
-      this.#waiting.set(name, added)
-      return added.done
-    }
-    waiting.item = together(waiting.item, added.item)
-    return waiting.done
   }
 }
 

@@ -1,8 +1,17 @@
 /**
- * How long a request may take, in milliseconds, its time in the queue included, because a
- * connection can become silent without closing.
+ * How long a request waits in the queue at most, in milliseconds. Under lasting overload, the next
+ * request has always waited for about as long, so its call gets a time of its own.
  */
-export const longestWait = 5_000
+export const longestQueueTime = 2_500
+
+/**
+ * How long a call takes at most, in milliseconds, because a connection can become silent without
+ * closing.
+ */
+export const longestCallTime = 2_500
+
+/** How long a request takes at most. */
+export const longestWait = longestQueueTime + longestCallTime
 
 /** How many settlements, and how many freed places, can wait while the server fails. */
 export const mostWaiting = 10_000
