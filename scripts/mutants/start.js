@@ -99,8 +99,7 @@ export const mutants = [
     to: 'if (names.length > 2)',
     test: 'test/rules/several-quotas.test.ts',
     foundBy: [
-      'start-up fails if the option quotas is invalid, with an error that contains the option ' +
-        'and its value'
+      'start-up fails if the definition of a quota is not possible, and says why'
     ]
   },
   {
@@ -110,8 +109,7 @@ export const mutants = [
     to: "if (typeof timeZone === 'function' && !isCalendarPeriod",
     test: 'test/rules/several-quotas.test.ts',
     foundBy: [
-      'start-up fails if the option quotas is invalid, with an error that contains the option ' +
-        'and its value'
+      'start-up fails if the definition of a quota is not possible, and says why'
     ]
   },
   {
@@ -285,9 +283,9 @@ export const mutants = [
   },
   {
     file: 'metrics/recorder.ts',
-    what: 'a cost that fails sets the limit to 0',
+    what: 'a cost that fails touches the limit',
     from: "['mark', 'limit', 'cost', 'time-zone']",
-    to: "['mark', 'cost', 'time-zone']",
+    to: "['mark', 'limit', 'time-zone']",
     test: 'test/plugin/metrics.test.ts',
     foundBy: [
       'what is unavailable is counted with its reason, and a mark, a limit, a cost or a time ' +

@@ -3,10 +3,12 @@ import { channel } from 'node:diagnostics_channel'
 import t from 'tap'
 import {
   localAuthentication,
+  MemoryQuotaStore,
   quotaSettlements,
   type Amounts,
   type QuotaDefinition,
-  type QuotaSettlement
+  type QuotaSettlement,
+  type QuotaStore
 } from '../../lib/index.js'
 import { FailingStore } from '../support/failing-store.js'
 import { matchExactly } from '../support/match-exactly.js'
@@ -207,7 +209,23 @@ t.test('failed says that the store did not answer, then and in later messages', 
 })
 
 t.test('reports of one request are settled one after another', async (t) => {
-  const store = new FailingStore()
+  const memory = new MemoryQuotaStore()
+  let running = 0
+  let most = 0
+  async function answer<Result> (call: () => Result): Promise<Result> {
+    running += 1
+    most = Math.max(most, running)
+    await new Promise(setImmediate)
+    running -= 1
+    return call()
+  }
+  const store: QuotaStore = {
+    acquire: async (demands) => answer(() => memory.acquire(demands)),
+    settle: async (...given) => {
+      await answer(() => memory.settle(...given))
+    },
+    peek: memory.peek.bind(memory)
+  }
   const quotas: Quotas = { tokens: { perMinute: { tokens: 500 }, cost: 5, store } }
   const { app, begin, counts } = await createHost('tokens', { quotas })
   const { request, end } = await begin()
@@ -216,6 +234,7 @@ t.test('reports of one request are settled one after another', async (t) => {
   const messages = await settled(async () => {
     await Promise.all(amounts.map(async (amount) => app.quotaCharge(request, amount)))
   })
+  t.equal(most, 1, 'the store is never asked while it has yet to answer')
   t.equal(messages.at(-1)?.used, 64)
   let before: number | undefined
   for (const message of messages) {
