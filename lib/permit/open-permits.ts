@@ -53,9 +53,14 @@ async function allSettledOrSilent (promises: ReadonlySet<Promise<unknown>>): Pro
   if (promises.size === 0) return
   await new Promise<void>((resolve) => {
     let left = promises.size
-    const silence = setTimeout(resolve, longestSilence)
+    let isSilent = false
+    const silence = setTimeout(() => {
+      isSilent = true
+      resolve()
+    }, longestSilence)
     const settled = (): void => {
       left -= 1
+      if (isSilent) return
       if (left > 0) {
         silence.refresh()
       } else {

@@ -109,7 +109,7 @@ export const mutants = [
   {
     file: 'store/insured/insured-store.ts',
     what: 'what the primary has counted too late is not settled',
-    from: 'for (const made of late) new InsuredAcquisition(made, store).settleUnused()',
+    from: 'for (const made of late) new InsuredAcquisition(this, made, store).settleUnused()',
     to: '',
     test: scenarios,
     foundBy: ['a fallback that decides meanwhile']

@@ -34,7 +34,7 @@ t.test('an empty call is decided, and leaves nothing behind', async (t) => {
   const driver = await createDriver(cap)
   t.same(await driver.decide(callOf()), [])
   for (const table of ['llm_quota', 'llm_quota_counters', 'llm_quota_places']) {
-    t.same(await rowsOf(table), [], table)
+    t.same(await rowsOf(`SELECT * FROM ${table}`), [], table)
   }
 })
 
