@@ -24,7 +24,7 @@ function readRecord (start: string): string[] {
 t.test('each record has the numbers that the page lists, in their order', async (t) => {
   const records: [field: string, start: string, numbers: number][] = [
     [`\`${version}\``, 'function startClock (text, time)', 4],
-    ['`windows:<quota>`', 'isChanged = false }', 6],
+    ['`windows:<quota>`', 'function readQuota (text)', 6],
     ['caller', 'function readCounter (text, period)', 7]
   ]
   for (const [field, start, numbers] of records) {
