@@ -168,13 +168,7 @@ export class SharedStore implements QuotaStore {
     now: number,
     rejections: RememberedRejections | undefined
   ): Promise<Acquisitions> {
-    const acquisitions = await acquireSideBySide(
-      new Map(demands.map((demand) => [demand, this.#shardFor(demand)])),
-      (shard, part) => shard.acquire(part),
-      (_shard, acquisition) => {
-        this.settle(acquisition, 0).catch(() => {})
-      }
-    )
+    const acquisitions = await this.#askShards(demands)
     return demands.map((demand, index) => {
       const acquisition = acquisitions[index] ?? null
       rejections?.remember(demand, acquisition, now)
@@ -182,6 +176,19 @@ export class SharedStore implements QuotaStore {
       // Another shard has rejected the request.
       return this.#rejected(demand, acquisition)
     })
+  }
+
+  /** A request on one shard is not distributed, which would cost it as much as all else here. */
+  #askShards (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
+    const [first] = this.#shards
+    if (first !== undefined && this.#shards.length === 1) return first.acquire(demands)
+    return acquireSideBySide(
+      new Map(demands.map((demand) => [demand, this.#shardFor(demand)])),
+      (shard, part) => shard.acquire(part),
+      (_shard, acquisition) => {
+        this.settle(acquisition, 0).catch(() => {})
+      }
+    )
   }
 
   /** Returns a rejection if the demand is known to have no room; null if it must be asked. */
