@@ -273,7 +273,7 @@ t.test(
       operations: 4,
       rejected:
         'llm_quota_decisions_total{quota="default",unit="requests",' +
-        'operation="POST /api/analyze",enforced="true",outcome="rejected",reason=""} 1'
+        'operation="POST /context/api/analyze",enforced="true",outcome="rejected",reason=""} 1'
     })
   }
 )
