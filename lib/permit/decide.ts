@@ -1,4 +1,5 @@
 import { quotaDecisions, type QuotaDecisionMessage } from '../channels.js'
+import { required } from '../required.js'
 import { hasRoom } from '../store/counter.js'
 import type { Acquisition, Demand, QuotaCount } from '../store/store.js'
 import { wallClock } from '../wall-clock.js'
@@ -74,7 +75,7 @@ export function timeLeft (
   demand: Pick<Demand, 'end'>
 ): number | null {
   if (end === undefined) return windowRemaining
-  return Math.max(1, Math.max(end, demand.end ?? end) - wallClock())
+  return Math.max(1, Math.max(end, required(demand.end, 'the end of a window')) - wallClock())
 }
 
 /** Returns a time as whole seconds, rounded up, as in `Retry-After` (docs/rules.md, "Refusal"). */

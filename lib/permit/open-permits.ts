@@ -53,14 +53,13 @@ async function allSettledOrSilent (promises: ReadonlySet<Promise<unknown>>): Pro
   if (promises.size === 0) return
   await new Promise<void>((resolve) => {
     let left = promises.size
-    let isSilent = false
     const silence = setTimeout(() => {
-      isSilent = true
+      // What is answered later starts the timer again, which must not keep the process alive.
+      silence.unref()
       resolve()
     }, longestSilence)
     const settled = (): void => {
       left -= 1
-      if (isSilent) return
       if (left > 0) {
         silence.refresh()
       } else {

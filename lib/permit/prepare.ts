@@ -4,6 +4,7 @@ import type { Caller } from '../caller/request-caller.js'
 import { format } from '../errors.js'
 import { logFailure } from '../log.js'
 import { ignoreRejection, then, type Eventual } from '../promises.js'
+import { required } from '../required.js'
 import type { Operation } from '../subject/operation.js'
 import { costRule, rangeOf, type Cost, type CostRange } from './cost.js'
 import type { OutcomeWithoutStore } from './decision.js'
@@ -11,7 +12,7 @@ import { demandOn } from './demand.js'
 import type { GivenCosts } from './given-costs.js'
 import type { Quota } from './quota.js'
 import { QuotaOfRequest } from './quota-of-request.js'
-import { requestFor, type Requester } from './requester.js'
+import type { Requester } from './requester.js'
 
 /** A quota of a request, and the operation that the request reaches; null without a request. */
 export interface ReachedQuota {
@@ -65,7 +66,7 @@ function prepareLimit (
   const { quota } = each
   return then(quota.limitOf(requester.request, known, requester.log), (limit) => {
     if (limit === null) {
-      const callerKey = known?.callerKey ?? null
+      const { callerKey } = required(known, 'the caller of a limit that is a function')
       return each.decideWithout({ outcome: 'unavailable', reason: 'limit', callerKey })
     }
     each.limit = limit
@@ -108,7 +109,7 @@ function costIn (
   requester: Requester
 ): CostRange | null {
   try {
-    const cost: unknown = read(requestFor('cost', requester))
+    const cost: unknown = read(required(requester.request, 'the request of a cost'))
     const range = rangeOf(cost)
     if (range !== null && (quota.unit !== 'requests' || typeof cost === 'number')) return range
     ignoreRejection(cost)

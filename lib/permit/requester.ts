@@ -63,13 +63,3 @@ export class Requester {
     }
   }
 }
-
-/**
- * Returns the request that a host's function reads.
- *
- * @throws {TypeError} If the permit is for an authentication.
- */
-export function requestFor (option: string, { request }: Requester): FastifyRequest {
-  if (request === null) throw new TypeError(`there is no request for the function ${option}`)
-  return request
-}

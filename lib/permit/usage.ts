@@ -4,6 +4,7 @@ import { format } from '../errors.js'
 import { logFailure } from '../log.js'
 import { isNatural } from '../option-checks.js'
 import { ignoreRejection } from '../promises.js'
+import { required } from '../required.js'
 import { unlimited } from '../store/counter.js'
 import { acquireFrom, type Acquisition, type Demand } from '../store/store.js'
 import { wallClock } from '../wall-clock.js'
@@ -48,9 +49,7 @@ export class Usage {
     this.#quota = quota
     this.#demand = demand
     this.#requester = requester
-    const now = wallClock()
-    const end = acquisition.end ?? now + (acquisition.windowRemaining ?? 0)
-    this.#windowEnd = Math.round(end)
+    this.#windowEnd = windowEndOf(acquisition)
     this.#addGrant(acquisition)
   }
 
@@ -162,8 +161,7 @@ export class Usage {
     this.#parts.expectBeyond(amount)
     try {
       const [acquisition] = await acquireFrom(this.#quota.store, [this.#demandOf(amount)])
-      if (acquisition == null) throw new TypeError('the quota store did not count what was used')
-      this.#parts.addBeyond(acquisition, amount)
+      this.#parts.addBeyond(required(acquisition, 'the acquisition of what was used'), amount)
     } catch (error) {
       // Whether it was counted is unknown. It is neither counted again nor lowered.
       this.#failed(error)
@@ -212,4 +210,10 @@ export class Usage {
     quotaSettlements.publish(message)
     server.channels.settlements.publish(message)
   }
+}
+
+/** Returns when the window of an acquisition ends, in milliseconds since the epoch. */
+function windowEndOf ({ end, windowRemaining }: Acquisition): number {
+  if (end !== undefined) return end
+  return Math.round(wallClock() + required(windowRemaining, 'the end of a window'))
 }

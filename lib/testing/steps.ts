@@ -1,4 +1,6 @@
 import { doesNotThrow } from 'node:assert/strict'
+import { loggableError } from '../log.js'
+import { required } from '../required.js'
 import { haveRoom } from '../store/side-by-side.js'
 import {
   assertAcquisitions,
@@ -120,8 +122,8 @@ export function settleCopy ({ acquired, demands }: Operation): Operation {
   return new Operation(
     'settle',
     async (store) => {
-      const acquisition = acquired.get(store)?.[0]
-      return acquisition == null ? null : await settleWrongly(store, { ...acquisition })
+      const acquisition = required(acquired.get(store)?.[0], 'the acquisition of the store')
+      return settleWrongly(store, { ...acquisition })
     },
     demands
   )
@@ -133,8 +135,7 @@ export function settleForeign ({ acquired, demands }: Operation): Operation {
     'settle',
     async (store) => {
       const [foreign] = [...acquired].filter(([owner]) => owner !== store)
-      const acquisition = foreign?.[1][0]
-      return acquisition == null ? null : await settleWrongly(store, acquisition)
+      return settleWrongly(store, required(foreign?.[1][0], 'the acquisition of another store'))
     },
     demands
   )
@@ -145,7 +146,7 @@ async function settleWrongly (store: QuotaStore, acquisition: Acquisition): Prom
     await store.settle?.(acquisition, 0)
     return 'no error'
   } catch (error) {
-    return error instanceof TypeError ? 'TypeError' : error
+    return loggableError(error).name
   }
 }
 

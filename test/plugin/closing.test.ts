@@ -107,7 +107,7 @@ function waitWith (t: Test, clock: VirtualClock): void {
       clock.clearTimeout(timer)
       timer = clock.setTimeout(run, ms)
     }
-    return { refresh }
+    return { refresh, unref () {} }
   })
 }
 

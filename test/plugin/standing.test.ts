@@ -255,3 +255,17 @@ t.test(
     }
   }
 )
+
+t.test('the standing is unknown where the function of the limit fails', async (t) => {
+  const perDay = (): number => {
+    throw new Error('no plan')
+  }
+  const { app } = await createHost('planned', { quotas: { planned: { perDay } } })
+  app.get('/standing', async (request) => app.quotaStanding(request, 'planned'))
+  const { statusCode, body } = await app.inject('/standing')
+  t.equal(statusCode, 503)
+  matchExactly(t, JSON.parse(body), {
+    code: 'FST_ERR_LLM_QUOTA_STANDING',
+    message: 'fastify-llm-quota: the standing of the caller could not be determined'
+  })
+})

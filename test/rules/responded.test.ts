@@ -192,6 +192,23 @@ t.test('a store that cannot settle keeps what it has counted of requests', async
   t.same(waiting.counts, [1, 0, 0])
 })
 
+t.test('of a request that is answered meanwhile, a disabled quota settles nothing', async (t) => {
+  const store = new WaitingStore()
+  const app = Fastify()
+  const quotas = { off: { perMinute: 0 } }
+  await app.register(quotaPlugin, { operations: [], authentication: asAlice, store, quotas })
+  app.addHook('preValidation', async (_request, reply) => {
+    setImmediate(() => {
+      reply.send('of the host')
+    })
+  })
+  app.post('/run', { config: { quota: ['default', 'off'] } }, async () => 'ran')
+  t.equal((await app.inject({ method: 'POST', url: '/run' })).body, 'of the host')
+  store.respond()
+  await app.close()
+  t.same(store.counts, [0, 0, 0])
+})
+
 t.test(
   'a caller who leaves while the store is asked pays, because its operation runs',
   async (t) => {

@@ -358,3 +358,13 @@ t.test('what waits to be freed during an outage is bounded', async (t) => {
   t.equal(Math.max(...freed), 256)
   await store.settle(entry, 0)
 })
+
+t.test('a place that is settled with more than 0 stays taken', async (t) => {
+  const { create, count } = start(t)
+  const store = create()
+  const entry = await acquireOne(store, 'alice', place(1))
+  await store.settle(entry, 1)
+  t.equal(count(), 1)
+  await store.settle(entry, 0)
+  t.equal(count(), 0)
+})

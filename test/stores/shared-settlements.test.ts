@@ -483,3 +483,16 @@ t.test('a cursor of a driver can contain colons', async (t) => {
   t.same(await store.list('chat.tokens.day', String(cursor)), { callers: [], cursor: null })
   t.same(cursors, [null, 'user:01000:x'])
 })
+
+t.test('a reply with more decisions than there are demands fails the request', async (t) => {
+  virtualTime(t)
+  const { driver, store } = createStore()
+  const decide = driver.decide.bind(driver)
+  driver.decide = async (call) => {
+    const reply = await decide(call)
+    return reply.map((decided) => [...decided, ...decided])
+  }
+  await t.rejects(acquireOne(store, 'alice'), {
+    message: 'the demand of an acquisition is missing'
+  })
+})

@@ -30,10 +30,10 @@ const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStor
       clock: options.clock,
       fallback: new MemoryQuotaStore(options)
     }),
-  'a store with only `acquire`, which knows neither estimates nor places,': withAcquireOnly
+  'a store without `settle`, which knows neither estimates nor places,': withoutSettle
 }
 
-function withAcquireOnly (options: QuotaStoreContractOptions): QuotaStore {
+function withoutSettle (options: QuotaStoreContractOptions): QuotaStore {
   const memory = new MemoryQuotaStore(options)
   return {
     acquire (demands) {
@@ -41,7 +41,8 @@ function withAcquireOnly (options: QuotaStoreContractOptions): QuotaStore {
         if (window === null || isEstimate) throw new Error('nothing can be held')
       }
       return memory.acquire(demands)
-    }
+    },
+    peek: (demand) => memory.peek(demand)
   }
 }
 
@@ -50,6 +51,11 @@ for (const [name, create] of Object.entries(subjects)) {
     for (const { name, run } of quotaStoreContract(create)) await t.resolves(run(), name)
   })
 }
+
+t.test('a check of a store that throws rejects with what the store has thrown', async (t) => {
+  const [check] = quotaStoreContract(() => lost)
+  await t.rejects(async () => check?.run(), { message: 'no connection' })
+})
 
 const walks = Number(process.env.RANDOM_WALKS ?? 20)
 

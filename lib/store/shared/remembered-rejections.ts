@@ -51,8 +51,8 @@ export class RememberedRejections {
    *   than it is.
    */
   remember (demand: Demand, acquisition: Acquisition | null, askedAt: number): void {
-    if (acquisition === null) return
-    if (acquisition.admitted || acquisition.overflow || demand.window === null) return
+    const isKnown = acquisition === null || acquisition.admitted || acquisition.overflow
+    if (isKnown || demand.window === null) return
     for (const [oldest, { askedAt: rememberedAt }] of this.#rejections) {
       if (this.#rejections.size < this.#capacity && askedAt - rememberedAt < longestMemory) break
       this.#rejections.delete(oldest)

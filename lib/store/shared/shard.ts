@@ -172,7 +172,8 @@ export class Shard implements Settler {
       this.#places.renew(renewed, sentAt)
       for (const [index, { resolve }] of requests.entries()) {
         const request = required(call.requests[index], 'a request')
-        resolve(this.#acquisitionsOf(request, reply[index], sentAt))
+        const decided = required(reply[index], 'the decision on a request')
+        resolve(this.#acquisitionsOf(request, decided, sentAt))
       }
       for (const { resolve } of [...freed, ...settlements]) resolve()
     } catch (error) {
@@ -241,10 +242,9 @@ export class Shard implements Settler {
   /** @param sentAt When the call was sent. */
   #acquisitionsOf (
     { demands, place }: RequestOfCall,
-    decided: readonly Decided[] | undefined,
+    decided: readonly Decided[],
     sentAt: number
   ): SharedAcquisition[] {
-    if (decided === undefined) return []
     const isCounted = haveRoom(decided)
     const acquisitions: SharedAcquisition[] = []
     for (const [index, each] of decided.entries()) {
@@ -265,7 +265,8 @@ export class Shard implements Settler {
   /** Settles with 0 what a call has counted whose reply comes too late. */
   #settleLate (call: Call, reply: Reply, sentAt: number): void {
     for (const [index, request] of call.requests.entries()) {
-      for (const acquisition of this.#acquisitionsOf(request, reply[index], sentAt)) {
+      const decided = required(reply[index], 'the decision on a request')
+      for (const acquisition of this.#acquisitionsOf(request, decided, sentAt)) {
         acquisition.settle(0).catch(() => {})
       }
     }

@@ -1,3 +1,4 @@
+import { required } from '../../required.js'
 import type { Acquisition, Demand } from '../store.js'
 import type { Decided, NamedPlace, Settlement } from './driver.js'
 
@@ -80,7 +81,7 @@ export class CountedInWindow extends SharedAcquisition {
       lessCount,
       lessHeld: new Map(lessHeld > 0 ? [[this.#period, lessHeld]] : [])
     }
-    this.#settled = this.settler.settle(settlement, window ?? 0)
+    this.#settled = this.settler.settle(settlement, required(window, 'the window of a demand'))
     await this.#settled
   }
 }

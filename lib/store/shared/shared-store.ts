@@ -1,5 +1,6 @@
 import { assertBoolean, assertFunction } from '../../option-checks.js'
 import { wallClock } from '../../wall-clock.js'
+import { required } from '../../required.js'
 import { hasRoom } from '../counter.js'
 import { acquireSideBySide } from '../side-by-side.js'
 import {
@@ -169,8 +170,8 @@ export class SharedStore implements QuotaStore {
     rejections: RememberedRejections | undefined
   ): Promise<Acquisitions> {
     const acquisitions = await this.#askShards(demands)
-    return demands.map((demand, index) => {
-      const acquisition = acquisitions[index] ?? null
+    return acquisitions.map((acquisition, index) => {
+      const demand = required(demands[index], 'the demand of an acquisition')
       rejections?.remember(demand, acquisition, now)
       if (acquisition === null || acquisition instanceof SharedAcquisition) return acquisition
       // Another shard has rejected the request.

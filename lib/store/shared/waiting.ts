@@ -20,8 +20,8 @@ export const mostWaiting = 10_000
 export class Waiting<Item, Result = void> {
   /** Settles when the item's call has ended. */
   readonly done: Promise<Result>
-  resolve: (result: Result) => void = () => {}
-  reject: (error: unknown) => void = () => {}
+  declare resolve: (result: Result) => void
+  declare reject: (error: unknown) => void
 
   /** @param until The time of `performance.now()` from which on the item is not sent any more. */
   constructor (
