@@ -21,7 +21,7 @@ export class CircuitBreaker {
   #failedAt = 0
   #isBeingTried = false
   // Counts the changes, so that the result of a call from before the latest change is ignored.
-  #generation = 0
+  #phase = 0
 
   constructor (options: CircuitBreakerOptions) {
     this.#options = options
@@ -32,7 +32,7 @@ export class CircuitBreaker {
   }
 
   /**
-   * Returns the generation of a call, for its result; undefined if there may be no call now. If the
+   * Returns the phase of a call, for its result; undefined if there may be no call now. If the
    * breaker is open, the call is the trial.
    */
   startCall (): number | undefined {
@@ -42,33 +42,33 @@ export class CircuitBreaker {
       if (this.#isBeingTried || (rested >= 0 && rested < this.#options.coolDown)) return undefined
       this.#isBeingTried = true
     }
-    return this.#generation
+    return this.#phase
   }
 
-  succeeded (generation: number): void {
-    this.#record(generation, 0)
+  succeeded (phase: number): void {
+    this.#record(phase, 0)
   }
 
-  failed (generation: number, error: unknown): void {
-    if (generation === this.#generation) this.#failedAt = this.#options.clock()
-    this.#record(generation, this.#failuresInARow + 1, error)
+  failed (phase: number, error: unknown): void {
+    if (phase === this.#phase) this.#failedAt = this.#options.clock()
+    this.#record(phase, this.#failuresInARow + 1, error)
   }
 
   /**
    * Records that a call showed neither a failure nor that the next one will succeed. The next
    * request may try.
    */
-  inconclusive (generation: number): void {
-    if (generation === this.#generation) this.#isBeingTried = false
+  inconclusive (phase: number): void {
+    if (phase === this.#phase) this.#isBeingTried = false
   }
 
-  #record (generation: number, failuresInARow: number, error?: unknown): void {
-    if (generation !== this.#generation) return
+  #record (phase: number, failuresInARow: number, error?: unknown): void {
+    if (phase !== this.#phase) return
     const wasOpen = this.isOpen
     this.#failuresInARow = failuresInARow
     this.#isBeingTried = false
     if (this.isOpen === wasOpen) return
-    this.#generation += 1
+    this.#phase += 1
     this.#options.onChange(this.isOpen, error)
   }
 }

@@ -116,49 +116,49 @@ class Preference {
   valueFor (request: FastifyRequest | null): Eventual<number | undefined> {
     const { reader } = this.#preferences
     if (reader === undefined) return undefined
-    const generation = this.#breaker.startCall()
-    if (generation === undefined) return undefined
+    const phase = this.#breaker.startCall()
+    if (phase === undefined) return undefined
     try {
       const value = reader.get(this.name, request)
-      if (isPromise(value)) return this.#valueOfPromise(value, generation)
-      return this.#integerIn(value, generation)
+      if (isPromise(value)) return this.#valueOfPromise(value, phase)
+      return this.#integerIn(value, phase)
     } catch (error) {
-      return this.#failed({ err: loggableError(error) }, generation)
+      return this.#failed({ err: loggableError(error) }, phase)
     }
   }
 
   async #valueOfPromise (
     promise: PromiseLike<unknown>,
-    generation: number
+    phase: number
   ): Promise<number | undefined> {
     try {
-      return this.#integerIn(await this.#preferences.inTime(promise), generation)
+      return this.#integerIn(await this.#preferences.inTime(promise), phase)
     } catch (error) {
-      if (error instanceof TimeLimitError) return this.#timedOut(generation)
-      return this.#failed({ err: loggableError(error) }, generation)
+      if (error instanceof TimeLimitError) return this.#timedOut(phase)
+      return this.#failed({ err: loggableError(error) }, phase)
     }
   }
 
-  #integerIn (value: unknown, generation: number): number | undefined {
+  #integerIn (value: unknown, phase: number): number | undefined {
     const isUnset = value == null || (typeof value === 'string' && value.trim() === '')
     const integer = toInteger(value)
-    if (integer === undefined && !isUnset) return this.#failed({ value: format(value) }, generation)
-    this.#breaker.succeeded(generation)
+    if (integer === undefined && !isUnset) return this.#failed({ value: format(value) }, phase)
+    this.#breaker.succeeded(phase)
     this.#wellSince ??= clock()
     return integer
   }
 
   /** @param reason What is logged about it. */
-  #failed (reason: object, generation: number): undefined {
+  #failed (reason: object, phase: number): undefined {
     this.#beginOutage(reason, unavailable)
     // A reader that fails without a timeout delays no request.
-    this.#breaker.succeeded(generation)
+    this.#breaker.succeeded(phase)
   }
 
-  #timedOut (generation: number): undefined {
+  #timedOut (phase: number): undefined {
     const { timeout } = this.#preferences
     this.#beginOutage({ timeout }, `${late}; the configured limit applies`)
-    this.#breaker.failed(generation, undefined)
+    this.#breaker.failed(phase, undefined)
   }
 
   #beginOutage (reason: object, message: string): void {

@@ -139,8 +139,8 @@ export const mutants = [
     what: 'an error of the reader leaves it alone, too',
     from:
       '    // A reader that fails without a timeout delays no request.\n' +
-      '    this.#breaker.succeeded(generation)\n',
-    to: '    this.#breaker.failed(generation, undefined)\n',
+      '    this.#breaker.succeeded(phase)\n',
+    to: '    this.#breaker.failed(phase, undefined)\n',
     test: 'test/rules/preferences.test.ts',
     foundBy: ['a reader that answers with errors is asked again for each request']
   },
@@ -158,7 +158,7 @@ export const mutants = [
   {
     file: 'limit/preferences.ts',
     what: 'timeouts count that are not in a row',
-    from: '    this.#breaker.succeeded(generation)\n    this.#wellSince ??= clock()\n',
+    from: '    this.#breaker.succeeded(phase)\n    this.#wellSince ??= clock()\n',
     to: '    this.#wellSince ??= clock()\n',
     test: 'test/rules/preferences.test.ts',
     foundBy: ['timeouts between which the reader answers do not leave it alone']

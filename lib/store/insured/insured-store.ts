@@ -258,19 +258,19 @@ export class InsuredQuotaStore implements QuotaStore {
 
   /** Decides on the demands of one shard. */
   async #decide (breaker: CircuitBreaker, demands: readonly Demand[]): Promise<Acquisitions> {
-    const generation = breaker.startCall()
-    if (generation === undefined) return this.#decideBy('fallback', demands)
+    const phase = breaker.startCall()
+    if (phase === undefined) return this.#decideBy('fallback', demands)
     let acquisitions
     try {
       acquisitions = await this.#decideBy('primary', demands)
     } catch (error) {
-      breaker.failed(generation, error)
+      breaker.failed(phase, error)
       return this.#decideBy('fallback', demands)
     }
     if (acquisitions.some((acquisition) => acquisition?.isRemembered === true)) {
-      breaker.inconclusive(generation)
+      breaker.inconclusive(phase)
     } else {
-      breaker.succeeded(generation)
+      breaker.succeeded(phase)
     }
     return acquisitions
   }
