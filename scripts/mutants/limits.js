@@ -306,7 +306,7 @@ export const mutants = [
   {
     file: 'permit/decide.ts',
     what: 'a caller whose time zone has changed waits for the end of the last window alone',
-    from: 'Math.max(end, demand.end ?? end) - wallClock()',
+    from: "Math.max(end, required(demand.end, 'the end of a window')) - wallClock()",
     to: 'end - wallClock()',
     test: 'test/rules/time-zones.test.ts',
     foundBy: ['a caller whose time zone changes gets no second window for the same hours']
