@@ -8,7 +8,7 @@
 -- quota with windows, the holders, and the places that are freed, renewed, and taken.
 -- Returns numbers with spaces between them: the period, and for each demand of each request what
 -- was granted (-1 if it has no room), the count, what is held, how long the window stays open or,
--- in a time zone, when it ends (0 for a place), its id, and whether it is that of overflow (1 or 0).
+-- in a time zone, when it ends (0 for a place), its id, and whether it is of overflow (1 or 0).
 local NUMBERS = ARGV[1]
 local format, pack, unpackNumbers = string.format, struct.pack, struct.unpack
 
