@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto'
-import { isObject } from '../option-checks.js'
 import { isAuthentication, type Authentication } from './authentication.js'
 
 /**
@@ -61,9 +60,8 @@ export function keyOf (authentication: unknown): string | Unidentified {
 
 /** Returns the key of the caller that the verified claims of a token identify. */
 export function keyOfClaims (verified: unknown): string | Unidentified {
-  const claims: { readonly iss?: unknown; readonly sub?: unknown } = isObject(verified)
-    ? verified
-    : {}
+  const isObject = typeof verified === 'object' && verified !== null
+  const claims: { readonly iss?: unknown; readonly sub?: unknown } = isObject ? verified : {}
   // An inherited property is no claim.
   const issuer = Object.hasOwn(claims, 'iss') ? claims.iss : undefined
   if (!isIdentity(issuer)) return new Unidentified('no-issuer')

@@ -1,13 +1,8 @@
 import { logFailure } from '../log.js'
 import { isPromise, then, type Eventual } from '../promises.js'
 import { acquireSideBySide } from '../store/side-by-side.js'
-import {
-  assertAcquisitions,
-  type Acquisition,
-  type Acquisitions,
-  type Demand,
-  type QuotaStore
-} from '../store/store.js'
+import { assertAcquisitions } from '../store/checks.js'
+import type { Acquisition, Acquisitions, Demand, QuotaStore } from '../store/store.js'
 import { decide } from './decide.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'

@@ -5,10 +5,10 @@ import { format } from '../errors.js'
 import { logFailure } from '../log.js'
 import { ignoreRejection, then, type Eventual } from '../promises.js'
 import { required } from '../required.js'
+import type { Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import { costRule, rangeOf, type Cost, type CostRange } from './cost.js'
 import type { OutcomeWithoutStore } from './decision.js'
-import { demandOn } from './demand.js'
 import type { GivenCosts } from './given-costs.js'
 import type { Quota } from './quota.js'
 import { QuotaOfRequest } from './quota-of-request.js'
@@ -99,6 +99,22 @@ export function prepareDemand (
     logFailure(log, error, message, { quota: each.quota.name })
     const { callerKey } = caller
     each.decideWithout({ outcome: 'unavailable', reason: 'time-zone', callerKey })
+  }
+}
+
+/** Returns what a quota asks its store for. Throws if the time zone cannot be determined. */
+export function demandOn (quota: Quota, caller: Caller, limit: number, cost: CostRange): Demand {
+  const day = quota.windowNow === null ? null : quota.windowNow(caller)
+  return {
+    counters: quota.counters,
+    callerKey: caller.callerKey,
+    limit,
+    least: cost.least,
+    most: cost.most,
+    isEstimate: quota.unit !== 'requests',
+    window: quota.longestWindow,
+    start: day === null ? null : day.start,
+    end: day === null ? null : day.end
   }
 }
 

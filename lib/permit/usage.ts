@@ -6,10 +6,10 @@ import { isNatural } from '../option-checks.js'
 import { ignoreRejection } from '../promises.js'
 import { required } from '../required.js'
 import { unlimited } from '../store/counter.js'
-import { acquireFrom, type Acquisition, type Demand } from '../store/store.js'
+import { acquireFrom } from '../store/checks.js'
+import type { Acquisition, Demand } from '../store/store.js'
 import { wallClock } from '../wall-clock.js'
 import { CountedParts, type Part } from './counted-parts.js'
-import { demandOn } from './demand.js'
 import type { Quota } from './quota.js'
 import type { Requester } from './requester.js'
 
@@ -168,17 +168,32 @@ export class Usage {
     }
   }
 
+  /** Returns the demand of what was used beyond, in the window that is open now. */
   #demandOf (amount: number): Demand {
-    const cost = { least: amount, most: amount }
+    const { start, end } = this.#dayNow()
+    return {
+      ...this.#demand,
+      limit: unlimited,
+      least: amount,
+      most: amount,
+      isEstimate: false,
+      start,
+      end
+    }
+  }
+
+  /** Returns the caller's day, week or month, now; that of the admission if it fails. */
+  #dayNow (): Pick<Demand, 'start' | 'end'> {
+    const { windowNow } = this.#quota
+    if (windowNow === null) return this.#demand
     try {
-      const demand = demandOn(this.#quota, this.caller, unlimited, cost)
-      return { ...demand, isEstimate: false }
+      return windowNow(this.caller)
     } catch (error) {
       const message =
         "the caller's time zone could not be determined; what was used beyond the grant counts " +
         'in the day, week or month of the admission'
       logFailure(this.#requester.log, error, message, { quota: this.#quota.name })
-      return { ...this.#demand, ...cost, limit: unlimited, isEstimate: false }
+      return this.#demand
     }
   }
 

@@ -19,7 +19,7 @@ import {
   type Checks
 } from '../option-checks.js'
 import { costRule, rangeOf } from '../permit/cost.js'
-import { assertStore } from '../store/store.js'
+import { assertStore } from '../store/checks.js'
 import { defaultQuota } from '../subject/mark.js'
 import { assertOperations } from '../subject/operation.js'
 import type { CheckedDefinition } from './options.js'

@@ -2,7 +2,8 @@ import type { FastifyInstance } from 'fastify'
 import { DecoratorError, OptionError, SecondRegistrationError, format } from '../errors.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
 import { MemoryQuotaStore } from '../store/memory/memory-store.js'
-import { assertStore, type QuotaStore } from '../store/store.js'
+import { assertStore } from '../store/checks.js'
+import type { QuotaStore } from '../store/store.js'
 
 /**
  * Remembers where a plugin is registered: requests would pass twice through a second one on the

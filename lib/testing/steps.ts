@@ -2,12 +2,8 @@ import { doesNotThrow } from 'node:assert/strict'
 import { loggableError } from '../log.js'
 import { required } from '../required.js'
 import { haveRoom } from '../store/side-by-side.js'
-import {
-  assertAcquisitions,
-  type Acquisition,
-  type Demand,
-  type QuotaStore
-} from '../store/store.js'
+import { assertAcquisitions } from '../store/checks.js'
+import type { Acquisition, Demand, QuotaStore } from '../store/store.js'
 
 /**
  * Calls a store. Returns what is the same for every correct store. `tested` is the store under test

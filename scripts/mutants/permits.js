@@ -52,16 +52,16 @@ export const mutants = [
   {
     file: 'permit/usage.ts',
     what: 'what was used beyond the grants is held',
-    from: 'return { ...demand, isEstimate: false }',
-    to: 'return demand',
+    from: 'isEstimate: false,',
+    to: 'isEstimate: true,',
     test: 'test/rules/held-costs.test.ts',
     foundBy: ['what is used beyond a grant counts as used, and is never held']
   },
   {
     file: 'permit/usage.ts',
     what: 'what was used beyond the grants needs room below the limit',
-    from: 'demandOn(this.#quota, this.caller, unlimited, cost)',
-    to: 'demandOn(this.#quota, this.caller, this.#demand.limit, cost)',
+    from: 'limit: unlimited,',
+    to: 'limit: this.#demand.limit,',
     test: 'test/rules/costs.test.ts',
     foundBy: [
       'an estimate keeps parallel requests within the limit, and a report is not bounded'

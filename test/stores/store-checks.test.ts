@@ -4,13 +4,8 @@ import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import { required } from '../../lib/required.js'
-import {
-  acquireFrom,
-  assertPeeked,
-  type Acquisition,
-  type Demand,
-  type QuotaStore
-} from '../../lib/store/store.js'
+import { acquireFrom, assertPeeked } from '../../lib/store/checks.js'
+import type { Acquisition, Demand, QuotaStore } from '../../lib/store/store.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 
 const wrongDemands: [Record<string, unknown>, RegExp][] = [

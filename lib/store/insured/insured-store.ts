@@ -20,7 +20,7 @@ import {
   assertStore,
   assertUsed,
   rejectForeignAcquisition
-} from '../store.js'
+} from '../checks.js'
 import type {
   Acquisition,
   Acquisitions,

@@ -7,9 +7,9 @@ import {
   assertDemands,
   assertMaxTrackedCallers,
   assertUsed,
-  defaultMaxTrackedCallers,
   rejectForeignAcquisition
-} from '../store.js'
+} from '../checks.js'
+import { defaultMaxTrackedCallers } from '../store.js'
 import type {
   Acquisition,
   CallerPage,
