@@ -12,7 +12,7 @@ import { variableOf } from './limit/limit.js'
 import { Preferences } from './limit/preferences.js'
 import type { QuotaDecision } from './permit/decision.js'
 import { createForgetter, type QuotaForgetter } from './permit/forget.js'
-import { OpenPermits } from './permit/open-permits.js'
+import { Closing } from './permit/closing.js'
 import { QuotaList } from './permit/quota-list.js'
 import { QuotaLog } from './permit/quota-log.js'
 import type { QuotaInfo } from './permit/quota.js'
@@ -103,9 +103,9 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const preferences = new Preferences(fastify.log, channels, options.preferenceTimeout)
   const quotas = new QuotaList(configured, preferences)
   const named = (name: unknown, where: string) => quotas.named(name, where)
-  const open = new OpenPermits()
+  const closing = new Closing()
   const quotaLog = new QuotaLog(fastify.log)
-  const server = { quotaLog, channels, open }
+  const server = { quotaLog, channels, closing }
   const responder = new Responder(options)
   const handlerPermits = { log: fastify.log, quotas, server, responder }
   const requests = new RequestMatcher(quotas.all, paths, named)
@@ -157,7 +157,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.addHook('onClose', async function quotaClose () {
     stopLogging()
   })
-  settleBeforeClosing(fastify, open)
+  settleBeforeClosing(fastify, closing)
 }
 
 /**
@@ -166,13 +166,13 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
  * one that is added last runs first, and all others have been added when the server begins to
  * close. Fastify's types lack the method `onClose`.
  */
-function settleBeforeClosing (fastify: FastifyInstance, open: OpenPermits): void {
+function settleBeforeClosing (fastify: FastifyInstance, closing: Closing): void {
   let isAdded = false
   function addLast (): void {
     // Fastify 5.0.0 runs a `preClose` hook twice.
     if (isAdded) return
     isAdded = true
-    Reflect.get(fastify, 'onClose').call(fastify, () => open.endAll())
+    Reflect.get(fastify, 'onClose').call(fastify, () => closing.endAll())
   }
   fastify.addHook('preClose', async function quotaPreClose () {
     addLast()

@@ -144,7 +144,7 @@ async function askSeveral (
       return askedHere.map(({ acquisition }) => acquisition)
     },
     (store, acquisition) => {
-      requester.server.open.wait(takeBack(store, acquisition, requester))
+      requester.server.closing.waitFor(takeBack(store, acquisition, requester))
     }
   )
   note(acquisitions, asked)

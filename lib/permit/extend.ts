@@ -26,7 +26,7 @@ export async function extendPermit (
   const extensions = extensionsOf(permit, asked)
   const extending = extend(permit, extensions)
   // A server that closes meanwhile waits for it.
-  permit.requester.server.open.wait(extending)
+  permit.requester.server.closing.waitFor(extending)
   return await extending
 }
 
@@ -36,7 +36,7 @@ async function extend (
   extensions: readonly QuotaOfRequest[]
 ): Promise<QuotaDecision | null> {
   const { requester } = permit
-  const { open } = requester.server
+  const { closing } = requester.server
   await ask(extensions, requester)
   decide(extensions)
   const refusal = refusalAmong(extensions)
@@ -48,8 +48,8 @@ async function extend (
   for (const { quota, acquisition, usage } of extensions) {
     // A shadow quota can have no room, and then refuses nothing.
     if (acquisition === null || !acquisition.admitted || usage === null) continue
-    if (isOverMeanwhile) open.wait(takeBack(quota.store, acquisition, requester))
-    else open.wait(usage.extend(acquisition))
+    if (isOverMeanwhile) closing.waitFor(takeBack(quota.store, acquisition, requester))
+    else closing.waitFor(usage.extend(acquisition))
   }
   if (isOverMeanwhile) throw endedError(permit)
   return null
@@ -116,6 +116,6 @@ function uncheckedAmounts (amounts: Amounts): [unit: string, amount: unknown][] 
 }
 
 function endedError (permit: Permit): OptionError {
-  const rule = 'must have a permit that has not ended'
+  const rule = 'must have a permit that has not ended, as it does when the caller leaves'
   return new OptionError('request', rule, permit.requester.request)
 }

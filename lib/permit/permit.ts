@@ -38,7 +38,7 @@ export class Permit {
       }
     }
     this.mustBeSettled = mustBeSettled
-    if (mustBeSettled) requester.server.open.add(this)
+    if (mustBeSettled) requester.server.closing.add(this)
   }
 
   get hasEnded (): boolean {
@@ -63,7 +63,7 @@ export class Permit {
   /** Reports what was used, also after the permit has ended. Never rejects. */
   async charge (amounts: Amounts): Promise<void> {
     if (this.refusal !== null) return
-    const { quotaLog, open } = this.requester.server
+    const { quotaLog, closing } = this.requester.server
     const reports: Promise<void>[] = []
     for (const [unit, amount] of amountsOfReport(amounts, quotaLog)) {
       for (const { quota, usage } of this.quotas) {
@@ -73,18 +73,8 @@ export class Permit {
     const countsTokens = this.quotas.some(({ quota }) => quota.unit === 'tokens')
     if (typeof amounts === 'number' && !countsTokens) quotaLog.uncountedTokens()
     const reported = Promise.all(reports)
-    open.wait(reported)
+    closing.waitFor(reported)
     await reported
-  }
-
-  /** Ends a permit that the host has not ended, and warns of what it has not reported. */
-  expire (): Promise<void> {
-    if (this.hasEnded) return this.end()
-    const { server, log } = this.requester
-    for (const { quota, usage } of this.quotas) {
-      if (usage?.isReported === false) server.quotaLog.unreported(log, quota.name, quota.unit)
-    }
-    return this.end()
   }
 
   /** Settles what was used and frees the places, once. Never rejects. */
@@ -107,13 +97,13 @@ export class Permit {
 
   async #settle (settle: (each: QuotaOfRequest) => Promise<void>): Promise<void> {
     if (this.refusal !== null) return
-    const { open } = this.requester.server
-    open.delete(this)
+    const { closing } = this.requester.server
+    closing.delete(this)
     const settling: Promise<void>[] = []
     for (const each of this.quotas) {
       const settled = settle(each)
       // Each by itself, because a server that closes waits as long as a store settles any of them.
-      open.wait(settled)
+      closing.waitFor(settled)
       settling.push(settled)
     }
     await Promise.all(settling)

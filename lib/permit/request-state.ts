@@ -42,7 +42,7 @@ export class RequestState {
     if (permit.hasEnded || this.reply === undefined) return
     this.#followed ??= this.#follow(request, this.reply)
     if (this.#hasResponseEnded) {
-      permit.expire()
+      permit.end()
     } else {
       this.#followed.add(permit)
     }
@@ -64,7 +64,7 @@ export class RequestState {
     const followed = new Set<Permit>()
     whenResponseEnds(request, reply, () => {
       this.#hasResponseEnded = true
-      for (const permit of followed) permit.expire()
+      for (const permit of followed) permit.end()
       followed.clear()
     })
     return followed

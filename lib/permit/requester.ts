@@ -5,14 +5,14 @@ import { callerOfAuthentication, type Caller, type CallerReader } from '../calle
 import type { ServerChannels } from '../channels.js'
 import { logFailure } from '../log.js'
 import type { Eventual } from '../promises.js'
-import type { OpenPermits } from './open-permits.js'
+import type { Closing } from './closing.js'
 import type { QuotaLog } from './quota-log.js'
 
 /** What the permits of a server share. */
 export interface PermitServer {
   readonly quotaLog: QuotaLog
   readonly channels: ServerChannels
-  readonly open: OpenPermits
+  readonly closing: Closing
 }
 
 /** What a reader of callers has returned. */

@@ -30,7 +30,7 @@ export function takePermit (
     return then(ask(reached, requester), () => permitFor(reached, requester))
   })
   // A server that closes waits for the decision, which can hold something.
-  if (permit instanceof Promise) requester.server.open.wait(permit)
+  if (permit instanceof Promise) requester.server.closing.waitFor(permit)
   return permit
 }
 

@@ -58,10 +58,6 @@ export class Usage {
     return this.#granted
   }
 
-  get isReported (): boolean {
-    return this.#reported !== null
-  }
-
   /** Adds what an extension was granted. Never rejects. */
   extend (acquisition: Acquisition): Promise<void> {
     this.#addGrant(acquisition)
@@ -76,10 +72,14 @@ export class Usage {
 
   /**
    * Ends the permit: from now on it counts what was reported, or if nothing was, what `unreported`
-   * says, or else what was granted. Never rejects.
+   * says, or else what was granted, and a warning is logged. Never rejects.
    */
   end (): Promise<void> {
-    if (this.#reported === null) this.#assumed = this.#readUnreported()
+    if (this.#reported === null) {
+      const { server, log } = this.#requester
+      server.quotaLog.unreported(log, this.#quota.name, this.#quota.unit)
+      this.#assumed = this.#readUnreported()
+    }
     this.#hasEnded = true
     return this.#apply()
   }

@@ -327,9 +327,9 @@ export const mutants = [
     ]
   },
   {
-    file: 'permit/open-permits.ts',
+    file: 'permit/closing.ts',
     what: 'a permit that is decided on while the server closes is never settled',
-    from: 'if (this.#isClosing) this.wait(permit.expire())\n    else this.#permits.add(permit)',
+    from: 'if (this.#isClosing) this.waitFor(permit.end())\n    else this.#permits.add(permit)',
     to: 'this.#permits.add(permit)',
     test: 'test/rules/permits.test.ts',
     foundBy: [

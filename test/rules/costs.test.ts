@@ -559,6 +559,18 @@ t.test('a request that ends without a report is warned of, once a minute', async
   }
 })
 
+t.test("a handler's permit that is ended without a report is warned of, too", async (t) => {
+  const { app, begin, log } = await createTokenHost({ cost: 4 })
+  const { request, end } = await begin()
+  await app.quotaCharge(request, 1)
+  const permit = await app.quotaAcquire(request, 'tokens')
+  t.same(log.problems(), [])
+  await permit.end()
+  const msg = /its tokens were not reported/
+  matchExactly(t, log.problems(), [{ level: 40, quota: 'tokens', unit: 'tokens', msg }])
+  await end()
+})
+
 t.test(
   'a quota of another unit with neither cost nor unreported is warned of at start-up',
   async (t) => {

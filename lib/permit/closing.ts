@@ -3,19 +3,19 @@ const longestSilence = 1000
 
 /** A permit that has not ended. */
 interface OpenPermit {
-  /** Ends it, because the host has not. Never rejects. */
-  expire(): Promise<void>
+  /** Never rejects. */
+  end(): Promise<void>
 }
 
 /** The permits of a server that have not ended, and what stores have yet to answer. */
-export class OpenPermits {
+export class Closing {
   readonly #permits = new Set<OpenPermit>()
   readonly #pending = new Set<Promise<unknown>>()
   #isClosing = false
 
   add (permit: OpenPermit): void {
     // A decision that was made while the server closed.
-    if (this.#isClosing) this.wait(permit.expire())
+    if (this.#isClosing) this.waitFor(permit.end())
     else this.#permits.add(permit)
   }
 
@@ -24,7 +24,7 @@ export class OpenPermits {
   }
 
   /** Makes a server that closes wait for a promise, whose rejection is the caller's to handle. */
-  wait (promise: Promise<unknown>): void {
+  waitFor (promise: Promise<unknown>): void {
     this.#pending.add(promise)
     const settled = (): void => {
       this.#pending.delete(promise)
@@ -39,7 +39,7 @@ export class OpenPermits {
    */
   async endAll (): Promise<void> {
     this.#isClosing = true
-    for (const permit of this.#permits) this.wait(permit.expire())
+    for (const permit of this.#permits) this.waitFor(permit.end())
     const begun = new Set(this.#pending)
     await allSettledOrSilent(begun)
     // What it has led to, such as the settlement of a decision. What begins later is not waited
