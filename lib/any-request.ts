@@ -6,6 +6,11 @@ export interface AnyRequest extends Pick<FastifyRequest, 'id' | 'method' | 'url'
   readonly raw: object
 }
 
+// The types of functions that take such a request are those of methods,
+// `{ method(…) }['method']`, because TypeScript compares the parameters of methods in both
+// directions: so the functions can be written for a `FastifyRequest`, which each of these requests
+// is when the program runs.
+
 /**
  * A function of the host that receives a request. Without an annotation, its parameter is a
  * `FastifyRequest`. It can be annotated with the requests of a typed route, such as

@@ -32,8 +32,8 @@ export class CircuitBreaker {
   }
 
   /**
-   * Returns the phase of a call, for its result; undefined if there may be no call now. If the
-   * breaker is open, the call is the trial.
+   * Returns the phase in which a call begins, with which its result is recorded; undefined if there
+   * may be no call now. If the breaker is open, the call is the trial.
    */
   startCall (): number | undefined {
     if (this.isOpen) {
@@ -55,7 +55,7 @@ export class CircuitBreaker {
   }
 
   /**
-   * Records that a call showed neither a failure nor that the next one will succeed. The next
+   * Records a result that shows neither that calls fail nor that they succeed again. The next
    * request may try.
    */
   inconclusive (phase: number): void {

@@ -42,7 +42,10 @@ const InvalidOption = createError(
  * object, only its type.
  */
 export class OptionError extends InvalidOption {
-  /** @param rule What the value must be, for example `must be an integer`. */
+  /**
+   * @param rule What the value must be, for example `must be an integer`.
+   * @param formatValue Formats the value for the message. It must not show secrets.
+   */
   constructor (option: string, rule: string, value: unknown, formatValue = format) {
     super(option, rule, formatValue(value))
   }
@@ -68,9 +71,8 @@ export class EnvironmentError extends InvalidVariable {
 /** The plugin is registered a second time for the same requests. */
 export class SecondRegistrationError extends createError(
   'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION',
-  'fastify-llm-quota: registered a second time ' +
-    'for the same requests (prefix %s), which would be counted twice. Register it once, and ' +
-    'define further quotas with the option quotas'
+  'fastify-llm-quota: registered a second time for the same requests (prefix %s), which would be ' +
+    'counted twice. Register it once, and define further quotas with the option quotas'
 ) {}
 
 /**

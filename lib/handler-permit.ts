@@ -47,9 +47,9 @@ export interface QuotaPermit extends AsyncDisposable {
  * Takes an authentication in place of a request for the job of a queue, for example: it is the
  * caller of each of the quotas.
  *
- * The permit ends with the response of the request, unless `end` is called earlier, and at once if
- * that has closed already. A permit for an authentication, or for a request that has not passed the
- * plugin's hook, lasts until `end` is called or the server has closed.
+ * The permit ends with the response of the request, unless `end` is called earlier, and immediately
+ * if the response has already closed. A permit for an authentication, or for a request that has not
+ * passed the plugin's hook, lasts until `end` is called or the server has closed.
  *
  * @param names The names of one or more quotas, which can include `default`.
  * @param costs What to count: a cost if one name is given, else by name. Default: the costs of the
@@ -156,16 +156,7 @@ class HandlerPermit implements QuotaPermit {
 }
 
 function assertRequest (value: unknown): void {
-  if (isRequest(value)) return
+  if (isObject(value) && 'raw' in value && 'method' in value) return
   const rule = 'must be a request, or an authentication that this package created'
   throw new OptionError('request', rule, value)
-}
-
-function isRequest (value: unknown): boolean {
-  try {
-    return isObject(value) && 'raw' in value && 'method' in value
-  } catch {
-    // The value is a proxy that throws.
-    return false
-  }
 }

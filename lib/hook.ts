@@ -23,6 +23,7 @@ export function createQuotaHook (
     reply: FastifyReply,
     done: HookHandlerDoneFunction
   ): void {
+    // A hook of the host can have begun a stream of events, which the handler continues.
     const hadBegun = reply.raw.headersSent
     // Whether the host has responded since, for example because its own time limit was exceeded.
     const hasResponded = (): boolean => reply.sent || (reply.raw.headersSent && !hadBegun)

@@ -1,16 +1,13 @@
 export { quotaPlugin, quotaPlugin as default } from './plugin.js'
-export { MemoryQuotaStore, type MemoryQuotaStoreOptions } from './store/memory/memory-store.js'
-export { InsuredQuotaStore } from './store/insured/insured-store.js'
+export type { QuotaAcquirer, QuotaPermit } from './handler-permit.js'
+export type { AnyRequest, OfRequest } from './any-request.js'
 export {
-  anonymousAuthentication,
-  localAuthentication,
-  tokenAuthentication
-} from './caller/authentication.js'
-export { callerKey, type UnidentifiedReason } from './caller/caller-key.js'
-export { protectedOperations, type Operation } from './subject/operation.js'
-export { quotaDecisions, quotaSettlements } from './channels.js'
-export { quotaResponses, type QuotaResponse } from './refusal/responses.js'
-export { usedTokens } from './permit/used-tokens.js'
+  quotaDecisions,
+  quotaSettlements,
+  type InsuredQuotaStoreChange,
+  type QuotaDecisionMessage,
+  type QuotaSettlement
+} from './channels.js'
 export {
   DecoratorError,
   EnvironmentError,
@@ -19,19 +16,25 @@ export {
   StandingError,
   UnknownQuotaError
 } from './errors.js'
-export type { AnyRequest, OfRequest } from './any-request.js'
-export type {
-  AnonymousAuthentication,
-  Authentication,
-  LocalAuthentication,
-  TokenAuthentication
-} from './caller/authentication.js'
-export type { QuotaAcquirer, QuotaPermit } from './handler-permit.js'
-export type { AuthenticationReader } from './caller/request-caller.js'
+export type { QuotaTimers } from './time-limit.js'
+export type { QuotaNames, RouteMark } from './subject/mark.js'
+export { protectedOperations, type Operation } from './subject/operation.js'
 export type { DotenvOptions, QuotaConfig } from './limit/configuration.js'
 export type { LimitName } from './limit/limit.js'
 export type { PreferenceReader } from './limit/preferences.js'
-export type { QuotaDecisionMessage, QuotaSettlement } from './channels.js'
+export {
+  anonymousAuthentication,
+  localAuthentication,
+  tokenAuthentication,
+  type AnonymousAuthentication,
+  type Authentication,
+  type LocalAuthentication,
+  type TokenAuthentication
+} from './caller/authentication.js'
+export { callerKey, type UnidentifiedReason } from './caller/caller-key.js'
+export type { AuthenticationReader } from './caller/request-caller.js'
+export type { Amounts } from './permit/amounts.js'
+export type { Cost, CostRange } from './permit/cost.js'
 export type {
   CountedDecision,
   DisabledDecision,
@@ -40,28 +43,19 @@ export type {
   UnavailableDecision,
   UnavailableReason
 } from './permit/decision.js'
-export type { Amounts } from './permit/amounts.js'
-export type { Cost, CostRange } from './permit/cost.js'
 export type { QuotaForgetter } from './permit/forget.js'
 export type { QuotaInfo } from './permit/quota.js'
 export type { QuotaCharger, QuotaExtender, QuotaGrantReader } from './permit/request-permit.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
-export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
-export type {
-  Amount,
-  CallerLimit,
-  Limit,
-  QuotaDefinition,
-  QuotaOptions
-} from './start/options.js'
-export type { InsuredQuotaStoreChange } from './channels.js'
+export { usedTokens } from './permit/used-tokens.js'
+export { InsuredQuotaStore } from './store/insured/insured-store.js'
 export type {
   InsuredQuotaStoreOptions,
   InsuredQuotaStoreState,
   InsuredShards,
   PrimaryQuotaStore
 } from './store/insured/options.js'
-export type { QuotaTimers } from './time-limit.js'
+export { MemoryQuotaStore, type MemoryQuotaStoreOptions } from './store/memory/memory-store.js'
 export type {
   Acquisition,
   CallerCount,
@@ -71,4 +65,12 @@ export type {
   QuotaStore,
   QuotaStoreState
 } from './store/store.js'
-export type { QuotaNames, RouteMark } from './subject/mark.js'
+export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
+export { quotaResponses, type QuotaResponse } from './refusal/responses.js'
+export type {
+  Amount,
+  CallerLimit,
+  Limit,
+  QuotaDefinition,
+  QuotaOptions
+} from './start/options.js'

@@ -43,7 +43,7 @@ export function loggableError (thrown: unknown): Error {
   )
   error.name = typeof name === 'string' ? name : 'Error'
   if (typeof code === 'string' || typeof code === 'number') error.code = code
-  // The frames are those of this function.
+  // Without frames, which would be those of this function and not of what threw.
   error.stack = `${error.name}: ${error.message}`
   return error
 }

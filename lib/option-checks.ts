@@ -7,8 +7,9 @@ export type Check = (value: unknown, option: string) => void
 export type Checks<Options> = { readonly [Name in keyof Required<Options>]: Check }
 
 /**
- * Throws an `OptionError` unless all options exist and are valid or undefined. `parent` precedes
- * their names in messages.
+ * Throws an `OptionError` unless all options exist and are valid or undefined.
+ *
+ * @param parent What precedes their names in messages, with a dot at its end.
  */
 export function assertOptions<Options> (
   options: unknown,

@@ -15,7 +15,7 @@ import { createForgetter, type QuotaForgetter } from './permit/forget.js'
 import { Closing } from './permit/closing.js'
 import { QuotaList } from './permit/quota-list.js'
 import { QuotaLog } from './permit/quota-log.js'
-import type { QuotaInfo } from './permit/quota.js'
+import type { Quota, QuotaInfo } from './permit/quota.js'
 import {
   createQuotaCharger,
   quotaExtend,
@@ -32,10 +32,10 @@ import type { QuotaOptions } from './start/options.js'
 import { assertQuotaOptions } from './start/plugin-checks.js'
 import { addMarkedDefault, defineQuotas, describeQuotas } from './start/quotas.js'
 import { report } from './start/report.js'
-import { markOf, Routes } from './start/routes.js'
+import { markOf, Routes, type KnownRoute } from './start/routes.js'
 import { logStoreChanges } from './start/store-changes.js'
 import type { QuotaStore } from './store/store.js'
-import { quotasOf, type RouteMark } from './subject/mark.js'
+import { quotasOf, type Named, type RouteMark } from './subject/mark.js'
 import { Paths } from './subject/paths.js'
 import { RequestMatcher } from './subject/request-matcher.js'
 
@@ -95,14 +95,15 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   registrations.add(fastify)
 
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
-  const configured = defined.map((quota) => ({
+  const settings = defined.map((quota) => ({
     ...quota,
+    // There is no variable of a limit that is a function.
     configured: configuration[variableOf(quota.preference)] ?? quota.configured
   }))
   const channels = channelsOf(fastify.server)
   const preferences = new Preferences(fastify.log, channels, options.preferenceTimeout)
-  const quotas = new QuotaList(configured, preferences)
-  const named = (name: unknown, where: string) => quotas.named(name, where)
+  const quotas = new QuotaList(settings, preferences)
+  const named: Named<Quota> = (name, where) => quotas.named(name, where)
   const closing = new Closing()
   const quotaLog = new QuotaLog(fastify.log)
   const server = { quotaLog, channels, closing }
@@ -124,7 +125,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     fastify.decorate('preferences', reader)
   }
   fastify.decorate('quotaConfig', configuration)
-  const described = describeQuotas(configured)
+  const described = describeQuotas(settings)
   fastify.decorate('quotas', described)
   channels.quotas.add(described)
   fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
@@ -136,23 +137,19 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.addHook('onRoute', function quotaRoute (declared) {
     for (const method of [declared.method].flat()) {
       const route = { method, pattern: declared.url, options: declared }
-      // What a function returns is checked for each request.
-      const mark = markOf(route)
-      if (mark !== undefined && typeof mark !== 'function') {
-        quotasOf(mark, `${method} ${route.pattern}`, named)
-      }
+      assertMark(route, named)
       routes.add(route)
     }
   })
   fastify.addHook('preHandler', createQuotaHook(requests, server, responder))
   fastify.addHook('onReady', async function quotaReady () {
     preferences.reader = preferencesOf(fastify, reader)
-    addMarkedDefault(described, configured, routes)
-    report(fastify, configured, routes)
+    addMarkedDefault(described, settings, routes)
+    report(fastify, settings, routes)
   })
   const stopLogging = logStoreChanges(
     fastify,
-    configured.map(({ store }) => store)
+    settings.map(({ store }) => store)
   )
   fastify.addHook('onClose', async function quotaClose () {
     stopLogging()
@@ -160,10 +157,19 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   settleBeforeClosing(fastify, closing)
 }
 
+/** Throws an `UnknownQuotaError` if the mark of a route names a quota that does not exist. */
+function assertMark (route: KnownRoute, named: Named<Quota>): void {
+  const mark = markOf(route)
+  // What a function returns is checked for each request.
+  if (mark !== undefined && typeof mark !== 'function') {
+    quotasOf(mark, `${route.method} ${route.pattern}`, named)
+  }
+}
+
 /**
  * Settles all permits when the server has closed, and before the `onClose` hooks of the host, which
- * close the clients of stores. No hook of Fastify does so; but of the functions for `onClose`, the
- * one that is added last runs first, and all others have been added when the server begins to
+ * close the clients of stores. Fastify has no hook for this. But of the functions for `onClose`,
+ * the one that is added last runs first, and all others have been added when the server begins to
  * close. Fastify's types lack the method `onClose`.
  */
 function settleBeforeClosing (fastify: FastifyInstance, closing: Closing): void {

@@ -2,8 +2,9 @@
 export type Eventual<Value> = Value | Promise<Value>
 
 /**
- * Takes the next step with a value: at once, or when the promise of it is fulfilled. So a step is
- * written once, and nothing waits where nothing has to.
+ * Takes the next step with a value: immediately, or when the promise of it is fulfilled. So each
+ * step is written once, and a request waits only for what is asynchronous. What awaits a host's
+ * thenable returns a promise of its own.
  */
 export function then<Value, Result> (
   value: Eventual<Value>,
@@ -15,8 +16,8 @@ export function then<Value, Result> (
 /** Whether a value is a promise, or another object that can be awaited like one. */
 export function isPromise<Value> (value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
   if ((typeof value !== 'object' || value === null) && typeof value !== 'function') return false
-  const { then }: { readonly then?: unknown } = value
-  return typeof then === 'function'
+  const thenable: { readonly then?: unknown } = value
+  return typeof thenable.then === 'function'
 }
 
 /**

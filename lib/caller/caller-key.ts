@@ -20,8 +20,8 @@ export type UnidentifiedReason =
   | 'no-username'
 
 /**
- * Takes the place of a caller key if there is no caller. The reason is null if an outage of the
- * host's prevented the authentication.
+ * Takes the place of a caller key if there is no caller. The reason is null if the authentication
+ * itself was unavailable.
  */
 export class Unidentified {
   constructor (readonly reason: UnidentifiedReason | null) {}

@@ -55,7 +55,7 @@ function callerOfUser (user: unknown): Caller | Unidentified {
   return typeof key === 'string' ? new Caller(key, user) : key
 }
 
-const foreign =
+const foreignWarning =
   'the option authentication returned a value that this package did not create, so the request ' +
   'is treated as unauthenticated: wrap verified claims with tokenAuthentication(claims), and a ' +
   'user name with localAuthentication(username); this warning is not repeated'
@@ -106,7 +106,7 @@ export class CallerReader {
     const isForeign = authentication != null && !isAuthentication(authentication)
     if (isForeign && !this.#isWarned) {
       this.#isWarned = true
-      logLine(request.log, 'warn', {}, foreign)
+      logLine(request.log, 'warn', {}, foreignWarning)
     }
     return callerOfAuthentication(authentication)
   }

@@ -31,6 +31,8 @@ export interface EarlierQuotaOptions extends Pick<
 }
 
 const registrations = new Registrations()
+
+/** After `reply.callNotFound()`, a request passes the hooks again. It is decided only once. */
 const decided = new WeakSet<FastifyRequest>()
 
 async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): Promise<void> {
@@ -83,7 +85,7 @@ function outcomeOf (
   addresses: Addresses
 ): EarlierQuotaDecision['outcome'] {
   if (limit <= 0) return 'disabled'
-  return addresses.hasRoom(clientAddress(request), limit) ? 'admitted' : 'rejected'
+  return addresses.count(clientAddress(request), limit) ? 'admitted' : 'rejected'
 }
 
 function sendRejection (reply: FastifyReply, limit: number): FastifyReply {
@@ -91,6 +93,7 @@ function sendRejection (reply: FastifyReply, limit: number): FastifyReply {
   return reply
     .code(429)
     .type('application/json; charset=utf-8')
+    // The same whatever the route's schema, and for an error of an `onSend` hook.
     .serializer((body) => (typeof body === 'string' ? body : JSON.stringify(body)))
     .send(JSON.stringify({ error, status: 429 }))
 }
@@ -107,8 +110,8 @@ class Addresses {
     this.#clock = clock
   }
 
-  /** Returns true and counts the request if it is admitted. */
-  hasRoom (address: string, limit: number): boolean {
+  /** Counts a request if there is room for it. Returns whether there was. */
+  count (address: string, limit: number): boolean {
     const now = this.#clock()
     const known = this.#counters.get(address)
     const isOpen = known !== undefined && now - known.windowStart <= windowLength

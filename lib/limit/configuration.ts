@@ -54,11 +54,14 @@ export async function readConfiguration (
 ): Promise<QuotaConfig> {
   const variables = entriesOf(defaults)
   const properties = Object.fromEntries([
-    ...variables.map(([variable, value]) => [variable, { type: 'string', default: String(value) }]),
-    ...ofFunctions.map((variable) => [variable, { type: 'string' }])
+    ...variables.map(([variable, value]): [string, object] => [
+      variable,
+      { type: 'string', default: String(value) }
+    ]),
+    ...ofFunctions.map((variable): [string, object] => [variable, { type: 'string' }])
   ])
   const texts = await readEnvironment(fastify, { type: 'object', properties }, dotenv)
-  const integers = variables.map(([variable]) => {
+  const integers = variables.map(([variable]): [string, number] => {
     const text = texts.get(variable)
     const integer = toInteger(text)
     if (integer === undefined) throw new EnvironmentError(variable, 'must be an integer', text)

@@ -7,10 +7,23 @@ const day = 24 * hour
 /** By how much the offset of a time zone changes at most, in milliseconds. */
 const longestChange = 3 * hour
 
+/** The options that hold a limit, one of which a quota has (docs/rules.md, "Several quotas"). */
+export const limitNames = [
+  'perMinute',
+  'perHour',
+  'perDay',
+  'perWeek',
+  'perMonth',
+  'limit',
+  'concurrent'
+] as const
+
+/** The option that holds a limit. */
+export type LimitName = (typeof limitNames)[number]
+
 /**
- * The limits of quotas by option (docs/rules.md, "Several quotas"): in a window, with its length in
- * milliseconds, of a month the longest; `limit` in a window whose length is defined beside it; and
- * of concurrent requests, which have no window.
+ * The window of each limit, with its length in milliseconds (for a month, the longest). The length
+ * of that of `limit` is defined beside it, and concurrent requests have no window.
  */
 export const limitKinds = {
   perMinute: { period: 'minute', window: 60_000 },
@@ -20,21 +33,7 @@ export const limitKinds = {
   perMonth: { period: 'month', window: 31 * day },
   limit: { period: null, window: null },
   concurrent: { period: null, window: null }
-} as const
-
-/** The option that holds a limit. */
-export type LimitName = keyof typeof limitKinds
-
-/** All options that hold a limit. */
-export const limitNames: readonly LimitName[] = [
-  'perMinute',
-  'perHour',
-  'perDay',
-  'perWeek',
-  'perMonth',
-  'limit',
-  'concurrent'
-]
+} as const satisfies Record<LimitName, object>
 
 /**
  * What the window of a quota is; null for concurrent requests and for a window of the host's own

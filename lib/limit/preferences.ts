@@ -32,7 +32,7 @@ export const assertPreferenceReader: (
   option: string
 ) => asserts value is PreferenceReader = withFunctions('a preference reader', 'get')
 
-/** How many timeouts in a row leave a reader alone. */
+/** After how many timeouts in a row a reader is left alone. */
 const timeoutsBeforeRest = 3
 
 /** How long a reader is then left alone, in milliseconds. */
@@ -75,7 +75,9 @@ export class Preferences {
 
   /** Settles as a promise of the host does, or rejects with a `TimeLimitError` if that is late. */
   inTime<Value> (promise: PromiseLike<Value>): Promise<Value> {
-    return withTimeout(this.timeout, promise, { clock, timers })
+    // Referenced timers, so that a process with nothing else to do, such as a script that takes a
+    // permit, does not end before the configured limit applies.
+    return withTimeout(this.timeout, promise, { timers })
   }
 }
 
@@ -150,18 +152,19 @@ class Preference {
 
   /** @param reason What is logged about it. */
   #failed (reason: object, phase: number): undefined {
-    this.#beginOutage(reason, unavailable)
+    this.#recordFailure(reason, unavailable)
     // A reader that fails without a timeout delays no request.
     this.#breaker.succeeded(phase)
   }
 
   #timedOut (phase: number): undefined {
     const { timeout } = this.#preferences
-    this.#beginOutage({ timeout }, `${late}; the configured limit applies`)
+    this.#recordFailure({ timeout }, `${late}; the configured limit applies`)
     this.#breaker.failed(phase, undefined)
   }
 
-  #beginOutage (reason: object, message: string): void {
+  /** Publishes each failure, and logs the first one of an outage. */
+  #recordFailure (reason: object, message: string): void {
     const isNew = this.#wellSince !== undefined && clock() - this.#wellSince >= recovery
     this.#wellSince = undefined
     if (isNew) this.#warn(reason, message)

@@ -8,7 +8,7 @@ import {
   type QuotaSettlement,
   type ServerChannels
 } from '../channels.js'
-import type { QuotaDecision } from '../permit/decision.js'
+import type { QuotaDecision, UnavailableReason } from '../permit/decision.js'
 import type { QuotaInfo } from '../permit/quota.js'
 import {
   addStoreMetrics,
@@ -20,22 +20,27 @@ import {
 /** The metric by which a recorder is found. */
 export const firstMetric = 'llm_quota_decisions_total'
 
-/** The series of an operation. The reason is a label only where something failed. */
-const series: readonly { readonly outcome: QuotaDecision['outcome']; readonly reason: string }[] = [
-  { outcome: 'admitted', reason: '' },
-  { outcome: 'rejected', reason: '' },
-  { outcome: 'unauthenticated', reason: '' },
-  { outcome: 'disabled', reason: '' },
-  { outcome: 'unavailable', reason: 'store' },
-  { outcome: 'unavailable', reason: 'authentication' },
-  { outcome: 'unavailable', reason: 'mark' },
-  { outcome: 'unavailable', reason: 'limit' },
-  { outcome: 'unavailable', reason: 'cost' },
-  { outcome: 'unavailable', reason: 'time-zone' }
-]
+/**
+ * What can fail, and whether it is a function in the definition of a quota or in a mark. Such a
+ * mistake changes no metric of the limit.
+ */
+const failures: Readonly<Record<UnavailableReason, { readonly isOfDefinition: boolean }>> = {
+  store: { isOfDefinition: false },
+  authentication: { isOfDefinition: false },
+  mark: { isOfDefinition: true },
+  limit: { isOfDefinition: true },
+  cost: { isOfDefinition: true },
+  'time-zone': { isOfDefinition: true }
+}
 
-/** The failures that say nothing about a limit. */
-const failuresOfHost: readonly QuotaDecision['reason'][] = ['mark', 'limit', 'cost', 'time-zone']
+/** The label `reason` of each series of an operation: empty unless something failed. */
+const reasonsByOutcome: Readonly<Record<QuotaDecision['outcome'], readonly string[]>> = {
+  admitted: [''],
+  rejected: [''],
+  unauthenticated: [''],
+  disabled: [''],
+  unavailable: Object.keys(failures)
+}
 
 /** The upper bounds of `llm_quota_store_duration_seconds`, in seconds. */
 const durationBuckets = [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5]
@@ -182,7 +187,8 @@ export class Recorder {
     }
     this.#startSeries(labels)
     this.decisions.inc({ ...labels, outcome, reason: outcome === 'unavailable' ? reason : '' })
-    if (quota === null || failuresOfHost.includes(reason)) return
+    const isMistake = outcome === 'unavailable' && failures[reason].isOfDefinition
+    if (quota === null || isMistake) return
     // A limit of 0 is also that of a quota whose limit was not determined, for lack of a caller.
     if (limit > 0 || outcome === 'disabled') this.#limits.set({ quota, unit }, limit)
     this.#overflows.inc({ quota, unit }, overflow ? 1 : 0)
@@ -196,7 +202,9 @@ export class Recorder {
     const key = JSON.stringify(labels)
     if (this.#started.has(key)) return
     this.#started.add(key)
-    for (const each of series) this.decisions.inc({ ...labels, ...each }, 0)
+    for (const [outcome, reasons] of Object.entries(reasonsByOutcome)) {
+      for (const reason of reasons) this.decisions.inc({ ...labels, outcome, reason }, 0)
+    }
   }
 
   #countSettlement ({ quota, unit, used, before, failed }: QuotaSettlement): void {

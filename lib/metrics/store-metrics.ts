@@ -191,7 +191,8 @@ function addInsuredCalls (
   registry: QuotaMetricsRegistry,
   insuredNow: () => readonly InsuredQuotaStore[]
 ): void {
-  const counted = new WeakMap<InsuredQuotaStore['decisions'], InsuredQuotaStore['decisions']>()
+  // What was counted of each store.
+  const counted = new WeakMap<InsuredQuotaStore, InsuredQuotaStore['decisions']>()
   registry.registerMetric(
     new Counter({
       name: 'llm_quota_insured_decisions_total',
@@ -199,11 +200,12 @@ function addInsuredCalls (
       labelNames: ['store'],
       registers: [],
       collect () {
-        for (const { decisions } of insuredNow()) {
-          const { primary, fallback } = counted.get(decisions) ?? { primary: 0, fallback: 0 }
+        for (const store of insuredNow()) {
+          const { decisions } = store
+          const { primary, fallback } = counted.get(store) ?? { primary: 0, fallback: 0 }
           this.inc({ store: 'primary' }, decisions.primary - primary)
           this.inc({ store: 'fallback' }, decisions.fallback - fallback)
-          counted.set(decisions, { ...decisions })
+          counted.set(store, { ...decisions })
         }
       }
     })

@@ -3,7 +3,9 @@ import type { Http2ServerResponse } from 'node:http2'
 import type { FastifyRequest } from 'fastify'
 import { logFailure } from '../log.js'
 import type { QuotaDecision } from '../permit/decision.js'
+import type { QuotaInfo } from '../permit/quota.js'
 import { ignoreRejection } from '../promises.js'
+import { required } from '../required.js'
 
 /** The body of a refusal, as returned by the host's function `refusalBody`. */
 export interface RefusalBody {
@@ -49,6 +51,8 @@ const statuses = {
   admitted: 503,
   disabled: 503
 } as const
+
+/** A media type, with or without parameters (RFC 9110, section 8.3.1). */
 const mediaType = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
 
 /**
@@ -116,8 +120,13 @@ function messageOf (status: 401 | 429 | 503, decision: QuotaDecision): string {
   return `Rate limit exceeded. Maximum ${maximumIn(decision)}. Please wait.`
 }
 
-function maximumIn ({ limit, unit, period, window }: QuotaDecision): string {
+function maximumIn (decision: QuotaDecision): string {
+  const { limit, unit } = decision
   if (unit === 'concurrent-requests') return `${limit} concurrent LLM requests`
-  const length = window === null ? '' : `${window / 1000} seconds`
-  return `${limit} LLM ${unit} per ${period ?? length}`
+  return `${limit} LLM ${unit} per ${windowInWords(decision)}`
+}
+
+/** Returns the window of a quota in words, such as `minute` or `90 seconds`. */
+export function windowInWords ({ period, window }: Pick<QuotaInfo, 'period' | 'window'>): string {
+  return period ?? `${required(window, 'the length of a window') / 1000} seconds`
 }

@@ -82,7 +82,8 @@ export const checksOfEachQuota = {
   mode: oneOf('enforce', 'shadow')
 }
 
-const definitionChecks: Checks<CheckedDefinition> = {
+/** Checks for the options of a definition. */
+export const definitionChecks: Checks<CheckedDefinition> = {
   ...checksOfEachQuota,
   perMinute: assertAmount,
   perHour: assertAmount,

@@ -40,8 +40,8 @@ export interface QuotaOptions {
    */
   readonly preferenceTimeout?: number | undefined
   /**
-   * Additional quotas by name: at most 32 characters from a-z, 0-9 and "-", a letter first, and not
-   * `default`. Default: none.
+   * Additional quotas by name: at most 32 characters from a-z, 0-9 and "-", beginning with a
+   * letter, and not `default`. Default: none.
    */
   readonly quotas?: Readonly<Record<string, QuotaDefinition>> | undefined
   /** The configured limit if `SERVICE_RATE_LIMIT_PER_MINUTE` is not set, an integer. Default 10. */

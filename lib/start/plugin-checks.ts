@@ -13,7 +13,7 @@ import {
   registerOptions,
   type Checks
 } from '../option-checks.js'
-import { assertQuotas, checksOfEachQuota } from './definition-checks.js'
+import { assertQuotas, checksOfEachQuota, definitionChecks } from './definition-checks.js'
 import type { QuotaOptions } from './options.js'
 
 const assertPrefix = checkThat(
@@ -64,26 +64,25 @@ const quotaChecks: Checks<QuotaOptions> = {
   refusalBody: assertFunction
 }
 
-// The options of a definition, and limits in a unit as other packages spell them, such as
-// tokensPerMinute.
-const optionOfDefinition =
-  /^(?:cost|unreported|timeZone|limit|window|concurrent|per(?:Hour|Day|Week|Month)|.+Per[A-Z].+)$/
+/** A limit in a unit, as the options of other packages spell it, such as `tokensPerMinute`. */
+const limitInUnit = /^.+Per[A-Z].+$/
+
 const inQuotas =
   'must be defined in quotas, such as ' +
   'quotas: { chat: { perMinute: { tokens: 20000 } }, streams: { concurrent: 2 } }'
 
-/** Whether a limit is none of the plugin itself, and can be that of a definition. */
-function canBeInDefinition (limit: unknown): boolean {
-  return isObject(limit) || typeof limit === 'function'
+/** Whether an option is none of the plugin itself, but can be one of a definition. */
+function belongsInQuotas (name: string, value: unknown): boolean {
+  if (name === 'perMinute') return isObject(value) || typeof value === 'function'
+  if (Object.hasOwn(quotaChecks, name)) return false
+  return Object.hasOwn(definitionChecks, name) || limitInUnit.test(name)
 }
 
 /** Throws an `OptionError` if an option is unknown or has an invalid value. */
 export function assertQuotaOptions (options: unknown): asserts options is QuotaOptions {
   if (isObject(options)) {
     for (const [name, value] of entriesOf(options)) {
-      const isMisplaced =
-        optionOfDefinition.test(name) || (name === 'perMinute' && canBeInDefinition(value))
-      if (isMisplaced) throw new OptionError(name, inQuotas, value)
+      if (belongsInQuotas(name, value)) throw new OptionError(name, inQuotas, value)
     }
   }
   assertOptions<QuotaOptions>(options, quotaChecks)

@@ -1,5 +1,5 @@
 import { CallerReader, type AuthenticationReader } from '../caller/request-caller.js'
-import { defaultPerMinute, preferenceOf } from '../limit/limit.js'
+import { defaultPerMinute, preferenceOf, type LimitName } from '../limit/limit.js'
 import { rangeOf, type Cost, type CostRange } from '../permit/cost.js'
 import type { QuotaInfo, QuotaSettings } from '../permit/quota.js'
 import { required } from '../required.js'
@@ -68,9 +68,8 @@ function defineQuota (
 ): DefinedQuota {
   const { operations = [], cost, unreported } = definition
   const limitName = limitNameOf(definition)
-  const isConcurrent = limitName === 'concurrent'
-  const { unit, limit } = unitAndLimitOf(definition[limitName] ?? defaultPerMinute, isConcurrent)
-  const isEstimated = unit !== 'requests' && !isConcurrent
+  const { unit, limit } = unitAndLimitOf(limitName, definition[limitName] ?? defaultPerMinute)
+  const isEstimated = unit !== 'requests' && limitName !== 'concurrent'
   return {
     name,
     configured: typeof limit === 'number' ? limit : ({ authentication }) => limit(authentication),
@@ -107,9 +106,9 @@ class CallerReaders {
   }
 }
 
-function unitAndLimitOf (amount: Amount, isConcurrent: boolean): { unit: string; limit: Limit } {
+function unitAndLimitOf (limitName: LimitName, amount: Amount): { unit: string; limit: Limit } {
   if (typeof amount !== 'object') {
-    return { unit: isConcurrent ? 'concurrent-requests' : 'requests', limit: amount }
+    return { unit: limitName === 'concurrent' ? 'concurrent-requests' : 'requests', limit: amount }
   }
   const [entry] = Object.entries(amount)
   const [unit, limit] = required(entry, 'the unit of a limit')

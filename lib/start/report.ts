@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { effectiveLimit } from '../limit/limit.js'
 import { logLine } from '../log.js'
+import { windowInWords } from '../refusal/refusal.js'
 import { required } from '../required.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
@@ -8,7 +9,7 @@ import { warnOfHeadRoutes } from './head-routes.js'
 import type { DefinedQuota } from './quotas.js'
 import { isDeclaredBefore, isMarkedWith, markOf, type KnownRoute, type Routes } from './routes.js'
 
-// What cannot be known at the start.
+/** What cannot be known at start-up. */
 const notListed =
   'parametric routes that serve an operation, and marked routes that are declared before the ' +
   'plugin, are not listed'
@@ -35,7 +36,7 @@ export function report (
   const reported = quotas.filter((quota) => !quota.isUnused || routes.areMarkedWith(quota.name))
   const protections = reported.map((quota) => protectionOf(quota, routes))
   const { store } = required(quotas[0], 'the first quota')
-  logLine(log, 'info', placeOf(store), protections.join('; '))
+  logLine(log, 'info', locationOf(store), protections.join('; '))
   for (const quota of reported) {
     warnOfUnserved(quota, routes, log)
     warnOfScope(quota, routes, log)
@@ -46,8 +47,8 @@ export function report (
   for (const route of protectedRoutes) warnOfPreHandlers(route, log)
 }
 
-/** Where a shared store keeps the counters: services with the same place share them. */
-function placeOf (store: QuotaStore): object {
+/** Returns where a shared store keeps the counters: services with the same location share them. */
+function locationOf (store: QuotaStore): object {
   const counting = store instanceof InsuredQuotaStore ? store.primary : store
   return {
     keyPrefix: Reflect.get(counting, 'keyPrefix'),
@@ -70,11 +71,11 @@ function protectionOf (quota: DefinedQuota, routes: Routes): string {
 }
 
 /** Returns a limit such as `20 requests per minute`. */
-function describeLimit ({ configured, unit, period, window }: DefinedQuota): string {
+function describeLimit (quota: DefinedQuota): string {
+  const { configured, unit } = quota
   const limit = typeof configured === 'number' ? effectiveLimit(configured) : 'for each caller, in'
-  const amount = `${limit} ${unit === 'concurrent-requests' ? 'concurrent requests' : unit}`
-  if (period !== null) return `${amount} per ${period}`
-  return window === null ? amount : `${amount} per ${window / 1000} seconds`
+  if (unit === 'concurrent-requests') return `${limit} concurrent requests`
+  return `${limit} ${unit} per ${windowInWords(quota)}`
 }
 
 function describeRoute (route: KnownRoute): string {
@@ -82,7 +83,7 @@ function describeRoute (route: KnownRoute): string {
   return typeof markOf(route) === 'function' ? `${described} (as its function decides)` : described
 }
 
-/** Warns of operations of the host's own list for which no route with their pattern is known. */
+/** Warns of operations of the host's own list without a known route of exactly their pattern. */
 function warnOfUnserved (
   { name, operations, isListed }: DefinedQuota,
   routes: Routes,
@@ -93,7 +94,7 @@ function warnOfUnserved (
   if (unserved.length === 0) return
   const list = unserved.map(({ method, path }) => `${method} ${routes.paths.withPrefix(path)}`)
   const message =
-    `no route with the very pattern is known for ${list.join(', ')}, which the quota "${name}" ` +
+    `no route with the exact pattern is known for ${list.join(', ')}, which the quota "${name}" ` +
     `lists. ${unservedAdvice}`
   logLine(log, 'warn', { quota: name, operations: unserved }, message)
 }

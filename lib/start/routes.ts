@@ -6,7 +6,7 @@ import type { Paths } from '../subject/paths.js'
 
 /**
  * A route that the plugin can know: one that is declared after it in its scope, or that was
- * declared before with the very pattern of an operation.
+ * declared before with the exact pattern of an operation.
  */
 export interface KnownRoute {
   readonly method: string
@@ -112,7 +112,7 @@ export class Routes {
     return this.known.some((route) => mayBeMarkedWith(quota, route))
   }
 
-  /** Returns the known routes with the very pattern of an operation, as the router compares it. */
+  /** Returns the known routes with the exact pattern of an operation, as the router compares it. */
   withPatternOf ({ method, path }: Operation): KnownRoute[] {
     const forms = this.#patternsOf(path).map((pattern) => this.paths.formOf(pattern))
     return this.known.filter(

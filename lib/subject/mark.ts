@@ -31,7 +31,7 @@ export function namesIn (mark: unknown): readonly unknown[] {
   return Array.isArray(mark) ? mark : [mark]
 }
 
-/** Returns the quotas in such a mark. */
+/** Returns the quotas in a mark that is not a function. Throws if one of them does not exist. */
 export function quotasOf<Each> (mark: unknown, route: string, named: Named<Each>): Each[] {
   return namesIn(mark).map((name) => {
     if (typeof name !== 'string') ignoreRejection(name)

@@ -33,28 +33,11 @@ export function isLiteral (pattern: string): boolean {
   return literal.test(pattern)
 }
 
-/** The text up to a regular expression, which follows a parameter. Two colons are text. */
-const beforeExpression = /(?:^|[^:])(?:::)*:[^:/.(-]+\($/
-
-/** Returns a pattern with empty regular expressions, which can contain slashes and colons. */
-function withoutExpressions (pattern: string): string {
-  let text = ''
-  let depth = 0
-  for (let index = 0; index < pattern.length; index += 1) {
-    const letter = pattern.charAt(index)
-    if (depth === 0) {
-      text += letter
-      if (letter === '(' && beforeExpression.test(text)) depth = 1
-      continue
-    }
-    // What follows a backslash is text.
-    if (letter === '\\') index += 1
-    if (letter === '(') depth += 1
-    if (letter === ')') depth -= 1
-    if (depth === 0) text += ')'
-  }
-  return text
-}
+/**
+ * A parameter with a regular expression, which can contain groups, and slashes that end no segment.
+ * After two colons, a parenthesis is text. Groups in groups are not recognized.
+ */
+const parameterWithExpression = /(?<!:):[^:/.(-]+\((?:[^()]|\([^()]*\))*\)/g
 
 /** Returns application paths in the form in which the host's router compares them. */
 export class Paths {
@@ -69,8 +52,9 @@ export class Paths {
   constructor (prefix: string, initialConfig: FastifyInstance['initialConfig']) {
     this.options = readRouterOptions(initialConfig)
     this.prefix = prefix.replace(/\/$/, '')
-    const pattern = this.#withSingleSlashes(withoutExpressions(prefix)).replace(/\/$/, '')
-    this.#prefixSegments = pattern
+    const simple = prefix.replace(parameterWithExpression, ':parameter')
+    this.#prefixSegments = this.#withSingleSlashes(simple)
+      .replace(/\/$/, '')
       .split('/')
       .map((segment) =>
         isLiteral(segment) ? this.formOf(segment.replaceAll('::', ':')) : undefined
@@ -83,8 +67,8 @@ export class Paths {
   }
 
   /**
-   * Returns the form of the application path of a decoded request path; null if the path does not
-   * start with the prefix.
+   * Returns the form of the application path of a decoded request path, or of the pattern of a
+   * route; null if it does not start with the prefix.
    */
   ofRequest (path: string): string | null {
     const segments = this.formOf(path).split('/')

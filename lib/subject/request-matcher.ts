@@ -20,7 +20,7 @@ interface ListedOperation<Each> extends Match<Each> {
   readonly lastSegment: string | null
 }
 
-/** Returns the listed operations that a request for a certain route, with a certain method, is. */
+/** Returns those of the listed operations that a request for a route, with a method, matches. */
 type ListMatcher<Each> = (request: FastifyRequest) => readonly Match<Each>[]
 
 /** Finds the quotas that a request is subject to (docs/rules.md, "Subject"). */

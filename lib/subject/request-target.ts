@@ -5,17 +5,16 @@ const query = /\?.*/s
 const encodedSlash = /%2f/i
 const encodedByte = /%[0-9a-f]{2}/gi
 
-/** What RFC 9112 allows in no target, but HTTP/2 servers accept. */
+/** The characters that RFC 9112 allows in no target, but HTTP/2 servers accept. */
 const notAscii = /[^ -~]/
 
 // In Node.js, each byte of a target is one character. Readers can take the characters as they are,
-// or the bytes for UTF-8. Of ASCII, both are the same.
+// or the bytes as UTF-8. For ASCII, both are the same.
 const readings = ['utf8', 'latin1'] as const
 const firstReading = ['utf8'] as const
 
-/** A control character in UTF-8, one character a byte. */
-// eslint-disable-next-line no-control-regex -- These are what it finds.
-const controlBytes = /[\x00-\x1f\x7f]|\xc2[\x80-\x9f]/g
+/** A control character in UTF-8, one character a byte: in ASCII, or in two bytes after it. */
+const controlBytes = /[^ -~\x80-\xff]|\xc2[\x80-\x9f]/g
 
 /** Where some reader of a target ends a segment. */
 const separator = /[/\\?#;]/
@@ -88,7 +87,7 @@ function segmentsOf (text: Buffer): readonly string[] | null {
 }
 
 /**
- * Decodes a text again and again until nothing changes, without control characters before each
+ * Decodes a text repeatedly until nothing changes, and removes control characters before each
  * time. Malformed encodings are not changed. Returns null if it still changes the last time.
  */
 function decodedInPasses (text: Buffer): string | null {

@@ -284,8 +284,8 @@ export const mutants = [
   {
     file: 'metrics/recorder.ts',
     what: 'a cost that fails touches the limit',
-    from: "['mark', 'limit', 'cost', 'time-zone']",
-    to: "['mark', 'limit', 'time-zone']",
+    from: 'cost: { isOfDefinition: true }',
+    to: 'cost: { isOfDefinition: false }',
     test: 'test/plugin/metrics.test.ts',
     foundBy: [
       'what is unavailable is counted with its reason, and a mark, a limit, a cost or a time ' +

@@ -93,10 +93,10 @@ const operations = [translate]
 const forHost = (host: string): object => ({ ...noHead, constraints: { host } })
 const slashed = [{ method: 'POST', path: '/api/slashed/' }]
 const root = [{ method: 'POST', path: '/' }]
-/** The warning that names operations without a route of their very pattern. */
+/** The warning that names operations without a route of their exact pattern. */
 const unserved = (...listed: string[]): RegExp =>
   new RegExp(
-    `^no route with the very pattern is known for ${listed.join(', ')}, which .* This can be ` +
+    `^no route with the exact pattern is known for ${listed.join(', ')}, which .* This can be ` +
       'false: a parametric route, or one that is declared before the plugin, can serve it all ' +
       'the same\\. .* fastify-plugin'
   )
@@ -256,7 +256,7 @@ t.test('the info line tells where a shared store keeps the counters', async (t) 
 
 // Each host with all of its warnings.
 const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
-  "each operation of the host's own list without a route of its very pattern": [
+  "each operation of the host's own list without a route of its exact pattern": [
     {
       options: {
         operations: [

@@ -257,7 +257,7 @@ const cases: [
     [`${prefix}/api/analyze`, `${prefix.replaceAll('//', '/')}/api/analyze`],
     []
   ]),
-  ...['/:tenant([^/]+)', '/:tenant(^[a-z/]+$)', '/:tenant(^(?:a|\\)/)+)'].map(
+  ...['/:tenant([^/]+)', '/:tenant(^[a-z/]+$)', '/:tenant(^(?:a|b/)+$)'].map(
     (prefix): (typeof cases)[number] => [
       `a regular expression that contains a slash, in the prefix ${prefix}`,
       byPrefix({ prefix }),
