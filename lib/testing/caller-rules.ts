@@ -1,7 +1,7 @@
 import { unlimited } from '../store/counter.js'
-import { minute, otherQuota, tokens } from './quota.js'
 import { withPeeks, type Rules } from './rules.js'
 import { clearCounters, settle, simultaneous } from './steps.js'
+import { minute, otherQuota, tokens } from './test-quota.js'
 
 // docs/rules.md, "Sweep" and "Caller cap and overflow counter"
 const sweepRules: Rules = {
@@ -150,7 +150,7 @@ export const callerRules: Rules = {
 }
 
 /** The same for several quotas. */
-export const otherCallerRules: Rules = {
+export const severalQuotasCallerRules: Rules = {
   'each quota has counters, a caller cap, an overflow counter and sweeps of its own': (
     quota,
     { all }

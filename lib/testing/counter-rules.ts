@@ -1,7 +1,7 @@
 import { unlimited } from '../store/counter.js'
-import { otherQuota } from './quota.js'
 import { withPeeks, type Rules } from './rules.js'
 import { range, simultaneous } from './steps.js'
+import { otherQuota } from './test-quota.js'
 
 // docs/rules.md, "Counter and window"
 const windowRules: Rules = {

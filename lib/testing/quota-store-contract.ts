@@ -1,19 +1,19 @@
 import { AssertionError, deepStrictEqual, ok } from 'node:assert/strict'
 import { MemoryQuotaStore, type MemoryQuotaStoreOptions } from '../store/memory/memory-store.js'
-import type { Acquisition, QuotaStore } from '../store/store.js'
-import { callerRules, otherCallerRules } from './caller-rules.js'
+import { defaultMaxTrackedCallers, type Acquisition, type QuotaStore } from '../store/store.js'
+import { callerRules, severalQuotasCallerRules } from './caller-rules.js'
 import { counterRules } from './counter-rules.js'
-import { otherCapRules, otherRules } from './other-rules.js'
-import { day, hour, minute, Quota, type Callers } from './quota.js'
 import type { Rules } from './rules.js'
-import { otherSettleRules, settleCapRules, settleRules } from './settle-rules.js'
-import { flat, places, range, type Operation, type Steps } from './steps.js'
+import { settleCapRules, settleRules, severalQuotasSettleRules } from './settle-rules.js'
+import { severalQuotasCapRules, severalQuotasRules } from './several-quotas-rules.js'
+import { flat, places, range, type Steps, type StoreCall } from './steps.js'
+import { day, hour, minute, TestQuota, type Callers } from './test-quota.js'
 import { VirtualClock } from './virtual-clock.js'
 
-/** The default caller cap. */
-const largeCap = 10_000
+/** A caller cap that no check reaches. */
+const largeCap = defaultMaxTrackedCallers
 
-// So small a caller cap that a few callers need overflow counters.
+/** A caller cap so small that a few callers need overflow counters. */
 const smallCap = 4
 
 /**
@@ -54,11 +54,11 @@ const windowCapRules = { ...callerRules, ...settleCapRules }
 export function quotaStoreContract (
   create: (options: QuotaStoreContractOptions) => QuotaStore | Promise<QuotaStore>
 ): QuotaStoreContractCheck[] {
-  const ofMinute = new Quota('default', minute)
-  const ofHour = new Quota('chat.requests.hour', hour)
-  const ofDay = new Quota('chat.requests.day', day)
-  const ofSeveral = { ...otherRules, ...otherSettleRules }
-  const ofSeveralAtCap = { ...otherCallerRules, ...otherCapRules }
+  const ofMinute = new TestQuota('default', minute)
+  const ofHour = new TestQuota('chat.requests.hour', hour)
+  const ofDay = new TestQuota('chat.requests.day', day)
+  const ofSeveral = { ...severalQuotasRules, ...severalQuotasSettleRules }
+  const ofSeveralAtCap = { ...severalQuotasCallerRules, ...severalQuotasCapRules }
   return [
     ...checksOf(create, largeCap, ofMinute, { ...windowRules, ...ofSeveral }),
     ...checksOf(create, smallCap, ofMinute, { ...windowCapRules, ...ofSeveralAtCap }),
@@ -72,7 +72,7 @@ export function quotaStoreContract (
 function checksOf (
   create: Create,
   cap: number,
-  quota: Quota,
+  quota: TestQuota,
   rules: Rules,
   where = ''
 ): QuotaStoreContractCheck[] {
@@ -114,12 +114,12 @@ async function compare (
     clock: clock.now,
     maxTrackedCallers: cap === smallCap ? callers.tracked.length : cap
   })
-  // So that it is asked for no more than the store under test.
+  // So that it is asked for estimates and places only if the store under test is.
   if (store.settle === undefined) Object.defineProperty(memory, 'settle', { value: undefined })
   try {
     for (const [index, step] of flat(stepsOf(callers)).entries()) {
       if (typeof step === 'number') clock.advance(step)
-      else if (store[step.call] !== undefined) await compareStep(index, step, store, memory)
+      else if (store[step.name] !== undefined) await compareStep(index, step, store, memory)
     }
   } finally {
     // A store on a server would renew the places of concurrent requests.
@@ -132,12 +132,12 @@ async function compare (
 
 async function compareStep (
   index: number,
-  step: Operation,
+  step: StoreCall,
   store: QuotaStore,
   memory: QuotaStore
 ): Promise<void> {
-  // An error shows them.
-  const described = { step: index, call: step.call, demands: step.demands }
+  // Compared, too, so that the message of an error shows them.
+  const described = { step: index, call: step.name, demands: step.demands }
   const result = await step.run(store)
   const expected = await step.run(memory, store)
   deepStrictEqual({ ...described, result }, { ...described, result: expected })
@@ -148,7 +148,7 @@ const noCallers: Callers = { tracked: [], overflowing: [], all: [], later: [] }
 /** A cost by which the callers of a shard are found. */
 const highCost = 1_000
 
-/** Among how many callers those of a shard are looked for: more if few is not enough. */
+/** Among how many callers those of a shard are searched: among many if few are not enough. */
 const fewCandidates = 24
 const manyCandidates = 64
 
@@ -167,12 +167,16 @@ async function findCallers (store: QuotaStore): Promise<Callers> {
   return callers
 }
 
-/** Finds them by the overflow counter of the shard, which shows a high cost of one to all. */
+/**
+ * Finds callers of a shard by its overflow counter: what one of them counts there, the requests of
+ * all others that use it find.
+ */
 async function findCallersAmong (store: QuotaStore, length: number): Promise<Callers> {
   const candidates = range(length)
   const first = `first of ${length}`
   const second = `second of ${length}`
   const overflows = ({ overflow }: Acquisition): boolean => overflow
+  // Of all shards: who gets no counter of its own.
   const [marked = 0, ...others] = await select(store, first, candidates, 1, overflows)
   const trackedInAll = candidates.length - 1 - others.length
   ok(
@@ -180,8 +184,10 @@ async function findCallersAmong (store: QuotaStore, length: number): Promise<Cal
     `${trackedInAll} callers got a counter of their own, and the caller cap is ${smallCap}`
   )
   await select(store, first, [marked], highCost, overflows)
+  // On the same overflow counter as the marked caller, hence in its shard.
   const isInShard = ({ count }: Acquisition): boolean => count >= highCost
   const shard = (await select(store, first, others, 0, isInShard)).slice(0, 16)
+  // On other counters, where none of them is tracked yet.
   const tracked = await select(store, second, shard, 1, ({ overflow }) => !overflow)
   const later = shard.slice(-tracked.length)
   const overflowing = shard.slice(tracked.length, -tracked.length)
@@ -196,7 +202,7 @@ async function select (
   cost: number,
   isSelected: (acquisition: Acquisition) => boolean
 ): Promise<number[]> {
-  const quota = new Quota(counters, minute)
+  const quota = new TestQuota(counters, minute)
   const selected: number[] = []
   for (const number of numbers) {
     const [acquisition] = await store.acquire([quota.demand(number, undefined, cost)])

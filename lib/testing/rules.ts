@@ -1,8 +1,8 @@
-import type { Callers, Quota } from './quota.js'
-import { flat, peek, type Operation, type Steps } from './steps.js'
+import { flat, peek, type Steps, type StoreCall } from './steps.js'
+import type { Callers, TestQuota } from './test-quota.js'
 
 /** For each rule, the steps that show whether a store keeps it. */
-export type Rules = Readonly<Record<string, (quota: Quota, callers: Callers) => Steps>>
+export type Rules = Readonly<Record<string, (quota: TestQuota, callers: Callers) => Steps>>
 
 /** The same steps with a call of `peek` before each request, which returns what it finds. */
 export function withPeeks (rules: Rules): Rules {
@@ -13,7 +13,7 @@ export function withPeeks (rules: Rules): Rules {
   return Object.fromEntries(peeked)
 }
 
-function peeksBefore (step: Operation | number): Operation[] {
-  if (typeof step === 'number' || step.call !== 'acquire') return []
+function peeksBefore (step: StoreCall | number): StoreCall[] {
+  if (typeof step === 'number' || step.name !== 'acquire') return []
   return step.demands.map(peek)
 }

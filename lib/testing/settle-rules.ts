@@ -1,5 +1,4 @@
 import { unlimited } from '../store/counter.js'
-import { budget, minute, streams, tokens, type Quota } from './quota.js'
 import type { Rules } from './rules.js'
 import {
   clearCounters,
@@ -11,6 +10,7 @@ import {
   simultaneous,
   type Steps
 } from './steps.js'
+import { budget, minute, streams, tokens, type TestQuota } from './test-quota.js'
 
 /** The rules of settling in any quota with a window. */
 export const settleRules: Rules = {
@@ -186,7 +186,7 @@ const period = 10 * minute
 const untilNextPeriod = 200_000
 
 /** The rules of what is held for long, of settling several demands, and of many settlements. */
-export const otherSettleRules: Rules = {
+export const severalQuotasSettleRules: Rules = {
   'holds an estimate in the period of ten minutes that admitted it, and in the next one': () => [
     heldForTwoPeriods(tokens),
     3 * period - untilNextPeriod,
@@ -260,12 +260,12 @@ export const otherSettleRules: Rules = {
 }
 
 /** What is held, as each function returns it. */
-function heldNow (quota: Quota): Steps {
+function heldNow (quota: TestQuota): Steps {
   return [quota.peek(1), quota.list(), quota.count(1)]
 }
 
 /** Reads what is held just before and after each change. */
-function heldForTwoPeriods (quota: Quota): Steps {
+function heldForTwoPeriods (quota: TestQuota): Steps {
   return [
     quota.hold(1, 3),
     untilNextPeriod - 1,
@@ -286,7 +286,7 @@ function heldForTwoPeriods (quota: Quota): Steps {
   ]
 }
 
-function afterRemoval (quota: Quota, removal: Steps): Steps {
+function afterRemoval (quota: TestQuota, removal: Steps): Steps {
   const first = quota.acquire(1)
   const second = quota.acquire(2)
   return [

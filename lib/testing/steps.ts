@@ -11,26 +11,26 @@ import type { Acquisition, Demand, QuotaStore } from '../store/store.js'
  */
 type Run = (store: QuotaStore, tested?: QuotaStore) => unknown
 
-/** A call of a function, if a store has it. */
-export class Operation {
+/** A call of one of a store's functions, if the store has it. */
+export class StoreCall {
   /** What each store returned, if this is a request. */
   readonly acquired = new Map<QuotaStore, readonly (Acquisition | null)[]>()
 
   constructor (
-    readonly call: keyof QuotaStore,
+    readonly name: keyof QuotaStore,
     readonly run: Run,
     readonly demands: readonly Demand[] = []
   ) {}
 }
 
-/** Operations, and milliseconds by which the clock advances. */
-export type Steps = (Operation | number | Steps)[]
+/** Calls, and milliseconds by which the clock advances. */
+export type Steps = (StoreCall | number | Steps)[]
 
-export function flat (steps: Steps): (Operation | number)[] {
+export function flat (steps: Steps): (StoreCall | number)[] {
   return steps.flatMap((step) => (Array.isArray(step) ? flat(step) : [step]))
 }
 
-/** As many numbers, one after the other. */
+/** Returns as many consecutive numbers. */
 export function range (length: number, first = 0): number[] {
   return Array.from({ length }, (_, index) => first + index)
 }
@@ -53,26 +53,27 @@ function isAskedOf (store: QuotaStore, { window, isEstimate }: Demand): boolean 
  * A request. The other store is not asked about the demands about which the store under test was
  * not asked.
  */
-export function request (...demands: readonly Demand[]): Operation {
-  const operation: Operation = new Operation(
+export function request (...demands: readonly Demand[]): StoreCall {
+  const call: StoreCall = new StoreCall(
     'acquire',
     async (store, tested) => {
-      const known = tested && operation.acquired.get(tested)
+      const known = tested && call.acquired.get(tested)
       const asked = demands
         .filter((demand) => isAskedOf(store, demand))
         .filter((_, index) => known?.[index] !== null)
       if (asked.length === 0) return []
       const acquisitions = await store.acquire(asked)
+      // So that a wrong one is an `AssertionError`.
       doesNotThrow(() => {
         assertAcquisitions(acquisitions, asked)
       })
-      operation.acquired.set(store, acquisitions)
+      call.acquired.set(store, acquisitions)
       rememberPlaces(store, asked, acquisitions)
       return acquisitions.filter((acquisition) => acquisition !== null).map(fieldsOf)
     },
     demands
   )
-  return operation
+  return call
 }
 
 function rememberPlaces (
@@ -85,8 +86,8 @@ function rememberPlaces (
   places.set(store, [...(places.get(store) ?? []), ...taken])
 }
 
-export function peek (demand: Demand): Operation {
-  return new Operation(
+export function peek (demand: Demand): StoreCall {
+  return new StoreCall(
     'peek',
     async (store) => {
       if (!isAskedOf(store, demand)) return null
@@ -102,8 +103,8 @@ export function peek (demand: Demand): Operation {
  *
  * @param index Which of the demands.
  */
-export function settle ({ acquired, demands }: Operation, used = 0, index = 0): Operation {
-  return new Operation(
+export function settle ({ acquired, demands }: StoreCall, used = 0, index = 0): StoreCall {
+  return new StoreCall(
     'settle',
     async (store) => {
       const acquisition = acquired.get(store)?.[index]
@@ -114,8 +115,8 @@ export function settle ({ acquired, demands }: Operation, used = 0, index = 0): 
 }
 
 /** Settles a copy of a request's acquisition, and returns the name of the error. */
-export function settleCopy ({ acquired, demands }: Operation): Operation {
-  return new Operation(
+export function settleCopy ({ acquired, demands }: StoreCall): StoreCall {
+  return new StoreCall(
     'settle',
     async (store) => {
       const acquisition = required(acquired.get(store)?.[0], 'the acquisition of the store')
@@ -126,8 +127,8 @@ export function settleCopy ({ acquired, demands }: Operation): Operation {
 }
 
 /** Settles what the other store has returned for a request, and returns the name of the error. */
-export function settleForeign ({ acquired, demands }: Operation): Operation {
-  return new Operation(
+export function settleForeign ({ acquired, demands }: StoreCall): StoreCall {
+  return new StoreCall(
     'settle',
     async (store) => {
       const [foreign] = [...acquired].filter(([owner]) => owner !== store)
@@ -146,17 +147,17 @@ async function settleWrongly (store: QuotaStore, acquisition: Acquisition): Prom
   }
 }
 
-export const clearCounters = new Operation('clearCounters', (store) => store.clearCounters?.())
+export const clearCounters = new StoreCall('clearCounters', (store) => store.clearCounters?.())
 
 /**
- * Simultaneous operations. Only how many are admitted, and how many of them on overflow counters,
+ * Simultaneous calls. Only how many are admitted, and how many of them on overflow counters,
  * is the same for every store.
  */
-export function simultaneous (...operations: readonly Operation[]): Operation {
-  const settles = operations.some(({ call }) => call === 'settle')
-  return new Operation(settles ? 'settle' : 'acquire', async (store) => {
-    await Promise.all(operations.map((each) => each.run(store)))
-    return operations.map(({ acquired }) => outcomeOf(acquired.get(store) ?? [])).sort()
+export function simultaneous (...calls: readonly StoreCall[]): StoreCall {
+  const settles = calls.some(({ name }) => name === 'settle')
+  return new StoreCall(settles ? 'settle' : 'acquire', async (store) => {
+    await Promise.all(calls.map((each) => each.run(store)))
+    return calls.map(({ acquired }) => outcomeOf(acquired.get(store) ?? [])).sort()
   })
 }
 

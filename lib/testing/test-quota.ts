@@ -4,7 +4,7 @@ import { callerKey } from '../caller/caller-key.js'
 import { required } from '../required.js'
 import { counterRetention, unlimited } from '../store/counter.js'
 import type { CallerCount, Demand } from '../store/store.js'
-import { Operation, peek, request, settle, type Steps } from './steps.js'
+import { StoreCall, peek, request, settle, type Steps } from './steps.js'
 
 /** In milliseconds. */
 export const minute = 60_000
@@ -22,8 +22,11 @@ export type Callers = Readonly<
   Record<'tracked' | 'overflowing' | 'all' | 'later', readonly number[]>
 >
 
-/** Creates the operations of a quota. Callers are numbers. Times are in milliseconds. */
-export class Quota {
+/**
+ * A quota in a store under test: creates the calls for its counters. Callers are numbers. Times are
+ * in milliseconds.
+ */
+export class TestQuota {
   /** How long a counter is kept after its last request. */
   readonly retention: number
 
@@ -55,27 +58,27 @@ export class Quota {
     }
   }
 
-  acquire (number: number, limit?: number, cost?: number): Operation {
+  acquire (number: number, limit?: number, cost?: number): StoreCall {
     return request(this.demand(number, limit, cost))
   }
 
   /** A request of each caller. */
-  visit (numbers: readonly number[], limit?: number, cost?: number): Operation[] {
+  visit (numbers: readonly number[], limit?: number, cost?: number): StoreCall[] {
     return numbers.map((number) => this.acquire(number, limit, cost))
   }
 
   /** A request whose cost is an estimate, which is held until it is settled. */
-  hold (number: number, least: number, most = least, limit = unlimited): Operation {
+  hold (number: number, least: number, most = least, limit = unlimited): StoreCall {
     return request({ ...this.demand(number, limit), least, most, isEstimate: true })
   }
 
-  peek (...numbers: readonly number[]): Operation[] {
+  peek (...numbers: readonly number[]): StoreCall[] {
     return numbers.map((number) => peek(this.demand(number)))
   }
 
-  forget (...numbers: readonly number[]): Operation[] {
+  forget (...numbers: readonly number[]): StoreCall[] {
     return numbers.map(
-      (number) => new Operation('forget', (store) => store.forget?.(keyOf(number), this.counters))
+      (number) => new StoreCall('forget', (store) => store.forget?.(keyOf(number), this.counters))
     )
   }
 
@@ -83,19 +86,19 @@ export class Quota {
    * Finds what is counted for a caller, by a request that counts nothing or a place that is freed
    * immediately. It opens a window.
    */
-  count (number: number): Operation[] {
+  count (number: number): StoreCall[] {
     const found = this.acquire(number, unlimited, this.window === concurrent ? 1 : 0)
     return this.window === concurrent ? [found, settle(found)] : [found]
   }
 
   /** Settles a request several times, and finds each time what is counted for the caller. */
-  settleAndCount (number: number, settled: Operation, ...used: readonly number[]): Steps {
+  settleAndCount (number: number, settled: StoreCall, ...used: readonly number[]): Steps {
     return used.map((each) => [settle(settled, each), this.count(number)])
   }
 
   /** Reads all pages. */
-  list (): Operation {
-    return new Operation('list', async (store) => {
+  list (): StoreCall {
+    return new StoreCall('list', async (store) => {
       const listed = new Map<string, Omit<CallerCount, 'callerKey'>>()
       let cursor: string | undefined
       let pages = 0
@@ -121,8 +124,8 @@ export class Quota {
     })
   }
 
-  inspect (): Operation {
-    return new Operation('inspect', async (store) => {
+  inspect (): StoreCall {
+    return new StoreCall('inspect', async (store) => {
       const state = await store.inspect?.(this.counters)
       ok(state, 'inspect returned no state')
       return { trackedCallers: state.trackedCallers, sweeps: state.sweeps }
@@ -138,9 +141,9 @@ function keyOf (number: number): string {
 }
 
 /** A second quota like the one under test. */
-export const otherQuota = new Quota('chat-2.requests.minute', minute)
-export const streams = new Quota('streams.concurrent', concurrent)
-export const jobs = new Quota('jobs.concurrent', concurrent)
-export const tokens = new Quota('chat.tokens.hour', hour)
-/** Of the name of `tokens`: a quota with another unit and window has counters of its own. */
-export const budget = new Quota('chat.microdollars.day', day)
+export const otherQuota = new TestQuota('chat-2.requests.minute', minute)
+export const streams = new TestQuota('streams.concurrent', concurrent)
+export const jobs = new TestQuota('jobs.concurrent', concurrent)
+export const tokens = new TestQuota('chat.tokens.hour', hour)
+/** With the name of `tokens`: a quota with another unit and window has counters of its own. */
+export const budget = new TestQuota('chat.microdollars.day', day)

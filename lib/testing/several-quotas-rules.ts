@@ -1,17 +1,20 @@
 import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
-import { budget, day, hour, jobs, minute, Quota, streams, tokens, type Callers } from './quota.js'
 import type { Rules } from './rules.js'
+import { range, request, settle, simultaneous, type Steps, type StoreCall } from './steps.js'
 import {
-  range,
-  request,
-  settle,
-  simultaneous,
-  type Operation,
-  type Steps
-} from './steps.js'
+  budget,
+  day,
+  hour,
+  jobs,
+  minute,
+  streams,
+  TestQuota,
+  tokens,
+  type Callers
+} from './test-quota.js'
 
-const fourQuotas = [new Quota('default', minute), tokens, budget, streams]
+const fourQuotas = [new TestQuota('default', minute), tokens, budget, streams]
 
 /** A demand of a caller in each of the four quotas. */
 function together (number: number, limits: readonly number[], costs: readonly number[]): Demand[] {
@@ -31,9 +34,9 @@ const tomorrow = Date.now() + day
  * @param start When the day begins, in milliseconds from a first day.
  * @param length How long it lasts.
  */
-function zoned (start: number, length = day): Quota {
+function zoned (start: number, length = day): TestQuota {
   const begins = tomorrow + start
-  return new Quota('budget.requests.day.Europe/Berlin', 25 * hour, begins, begins + length)
+  return new TestQuota('budget.requests.day.Europe/Berlin', 25 * hour, begins, begins + length)
 }
 
 const placeRules: Rules = {
@@ -62,7 +65,7 @@ const placeRules: Rules = {
   }
 }
 
-function placesOf (quota: Quota): Steps {
+function placesOf (quota: TestQuota): Steps {
   const taken = [2, 2, 2, 1, 3].map((limit) => quota.acquire(1, limit))
   const freed = [...taken, ...taken].reverse().map((place) => [settle(place), quota.count(1)])
   return [taken, quota.visit([2, 1]), freed, quota.count(2)]
@@ -159,18 +162,21 @@ const severalRules: Rules = {
   ]
 }
 
-/** The rules of concurrent requests, of time zones, of several demands and of races. */
-export const otherRules: Rules = {
+/**
+ * The rules of concurrent requests, of time zones and of requests with several demands
+ * (docs/rules.md, "Several quotas").
+ */
+export const severalQuotasRules: Rules = {
   ...placeRules,
   ...zoneRules,
   ...severalRules,
-  [concurrencyRule('on new counters')]: () => concurrent(1, 0, []),
-  [concurrencyRule('on existing counters')]: () => concurrent(1, 0, visitEach()),
-  [concurrencyRule('at the start of a window')]: () => concurrent(1, 0, [visitEach(), day])
+  [raceRule('on new counters')]: () => race(1, 0, []),
+  [raceRule('on existing counters')]: () => race(1, 0, visitEach()),
+  [raceRule('at the start of a window')]: () => race(1, 0, [visitEach(), day])
 }
 
 /** The same at the caller cap. */
-export const otherCapRules: Rules = {
+export const severalQuotasCapRules: Rules = {
   'places have no caller cap, and no overflow counter': (_quota, { all, later }: Callers) => [
     [all, later].map((numbers) => [streams.visit(numbers, 1), streams.inspect()]),
     streams.visit(all, 1),
@@ -178,18 +184,18 @@ export const otherCapRules: Rules = {
     streams.list()
   ],
 
-  [concurrencyRule('on overflow counters')]: (_quota, { all, overflowing }: Callers) => {
+  [raceRule('on overflow counters')]: (_quota, { all, overflowing }: Callers) => {
     const [caller = 1] = overflowing
     const visits = fourQuotas.slice(0, 3).map((quota) => quota.visit(all))
-    return concurrent(caller, overflowing.length, visits)
+    return race(caller, overflowing.length, visits)
   }
 }
 
-function concurrencyRule (where: string): string {
+function raceRule (where: string): string {
   return `admits no more simultaneous requests than have room: ${where}`
 }
 
-function visitEach (): Operation[] {
+function visitEach (): StoreCall[] {
   return fourQuotas.map((quota) => quota.acquire(1))
 }
 
@@ -199,13 +205,13 @@ function visitEach (): Operation[] {
  *
  * @param counted What is counted before on the counters that the request reaches.
  */
-function concurrent (caller: number, counted: number, before: Steps): Steps {
+function race (caller: number, counted: number, before: Steps): Steps {
   return [1, 4].map((size) => {
     const limits = [5 + counted, 15 + counted, unlimited, 7]
     const demands = together(caller, limits, [1, 3, 7, 1]).slice(0, size)
     const reversed = [...demands].reverse()
     const requests = range(32).map((index) => request(...(index % 2 === 0 ? demands : reversed)))
-    const others = range(32).map((index) => new Quota(`quota-${index}`, day).acquire(index))
+    const others = range(32).map((index) => new TestQuota(`quota-${index}`, day).acquire(index))
     return [before, simultaneous(...others, ...requests), countsOf(caller), 2 * day]
   })
 }
