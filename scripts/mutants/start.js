@@ -156,7 +156,7 @@ export const mutants = [
   },
   {
     file: 'start/report.ts',
-    what: 'the place of the counters is that of the fallback',
+    what: 'the location of the counters is that of the fallback',
     from: 'store instanceof InsuredQuotaStore ? store.primary : store',
     to: 'store',
     test: 'test/plugin/start-up.test.ts',

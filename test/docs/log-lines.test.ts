@@ -9,7 +9,7 @@ const messageArguments = new Map([
   ['logLine', 3],
   ['logFailure', 2],
   ['#warnOnce', 3],
-  ['#beginOutage', 1]
+  ['#recordFailure', 1]
 ])
 
 /** Stands for what is inserted into a message, and for what the page leaves out. */
