@@ -3,8 +3,8 @@ export type Eventual<Value> = Value | Promise<Value>
 
 /**
  * Takes the next step with a value: immediately, or when the promise of it is fulfilled. So each
- * step is written once, and a request waits only for what is asynchronous. What awaits a host's
- * thenable returns a promise of its own.
+ * step is written once, and a request waits only for what is asynchronous. A value is never another
+ * thenable: those of the host are awaited where it returns them.
  */
 export function then<Value, Result> (
   value: Eventual<Value>,
