@@ -86,6 +86,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const store = chooseStore(fastify, options.store)
   const defined = defineQuotas(options, store)
   assertDecorators(fastify)
+  const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   // Everything that can fail comes first, so that a registration that failed leaves nothing behind.
   const configuration = await readConfiguration(
     fastify,
@@ -94,7 +95,6 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   )
   registrations.add(fastify)
 
-  const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const settings = defined.map((quota) => ({
     ...quota,
     // There is no variable of a limit that is a function.

@@ -39,13 +39,13 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   assertOptions<EarlierQuotaOptions>(options, { ...checksOfBothPlugins, clock: assertFunction })
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
   registrations.assertFirst(fastify)
+  const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const configuration = await readConfiguration(
     fastify,
     { defaults: { [perMinuteVariable]: perMinute }, ofFunctions: [] },
     options.dotenv
   )
   registrations.add(fastify)
-  const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   // Made for the first request, because a host can add methods until then.
   let requests: ReturnType<typeof matcherOf> | undefined
   const preferences = new Preferences(fastify.log, channelsOf(fastify.server))

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { OptionError } from '../errors.js'
 
 /** The options of a router that affect how it compares paths. */
 interface RouterOptions {
@@ -34,10 +35,11 @@ export function isLiteral (pattern: string): boolean {
 }
 
 /**
- * A parameter with a regular expression, which can contain groups, and slashes that end no segment.
- * After two colons, a parenthesis is text. Groups in groups are not recognized.
+ * A parameter with a regular expression, in which slashes end no segment. It can contain groups,
+ * without groups in them. After two colons, a parenthesis is text.
  */
-const parameterWithExpression = /(?<!:):[^:/.(-]+\((?:[^()]|\([^()]*\))*\)/g
+const parameterWithExpression = /(?<!:):[^:/.(-]+\((?:\\.|[^\\()]|\((?:\\.|[^\\()])*\))*\)/g
+const expressionBegins = /(?<!:):[^:/.(-]+\(/
 
 /** Returns application paths in the form in which the host's router compares them. */
 export class Paths {
@@ -49,10 +51,15 @@ export class Paths {
   /** Undefined in place of a segment with a parameter. */
   readonly #prefixSegments: readonly (string | undefined)[]
 
+  /** @throws {OptionError} If a regular expression in the prefix has groups in groups. */
   constructor (prefix: string, initialConfig: FastifyInstance['initialConfig']) {
     this.options = readRouterOptions(initialConfig)
     this.prefix = prefix.replace(/\/$/, '')
     const simple = prefix.replace(parameterWithExpression, ':parameter')
+    if (expressionBegins.test(simple)) {
+      const rule = 'must have regular expressions whose groups contain no groups'
+      throw new OptionError('prefix', rule, prefix)
+    }
     this.#prefixSegments = this.#withSingleSlashes(simple)
       .replace(/\/$/, '')
       .split('/')

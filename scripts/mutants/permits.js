@@ -28,8 +28,8 @@ export const mutants = [
   {
     file: 'permit/usage.ts',
     what: 'unreported is added to what was reported',
-    from: 'if (this.#reported === null) this.#assumed = this.#readUnreported()',
-    to: 'this.#reported = (this.#reported ?? 0) + this.#readUnreported()',
+    from: 'this.#assumed = this.#readUnreported()\n    }',
+    to: '}\n    this.#reported = (this.#reported ?? 0) + this.#readUnreported()',
     test: 'test/rules/costs.test.ts',
     foundBy: ['a request counts a report and not unreported']
   },

@@ -257,14 +257,17 @@ const cases: [
     [`${prefix}/api/analyze`, `${prefix.replaceAll('//', '/')}/api/analyze`],
     []
   ]),
-  ...['/:tenant([^/]+)', '/:tenant(^[a-z/]+$)', '/:tenant(^(?:a|b/)+$)'].map(
-    (prefix): (typeof cases)[number] => [
-      `a regular expression that contains a slash, in the prefix ${prefix}`,
-      byPrefix({ prefix }),
-      ['/a/api/analyze', '/a/api/%61nalyze'],
-      ['/a/b/api/analyze']
-    ]
-  ),
+  ...[
+    '/:tenant([^/]+)',
+    '/:tenant(^[a-z/]+$)',
+    '/:tenant(^(?:a|b/)+$)',
+    '/:tenant(^(?:a|\\)/)+)'
+  ].map((prefix): (typeof cases)[number] => [
+    `a regular expression that contains a slash, in the prefix ${prefix}`,
+    byPrefix({ prefix }),
+    ['/a/api/analyze', '/a/api/%61nalyze'],
+    ['/a/b/api/analyze']
+  ]),
   [
     'parentheses that are text, in the prefix /a(b/c)/::d(e/f)',
     byPrefix({ prefix: '/a(b/c)/::d(e/f)' }),
