@@ -99,7 +99,7 @@ t.test('start-up fails with an error that contains the option and its value', as
     [{ toString: 5 }, /option toString does not exist/],
     [{ prefix: 'context' }, /option prefix must start with "\/"; it got "context"/],
     [{ prefix: '' }, /option prefix must start with "\/"; it got ""/],
-    [{ prefix: '/:t(^((a|b)|c)/$)' }, /option prefix must have regular .* contain no groups; it got/],
+    [{ prefix: '/:t(^((a|b)|c)/$)' }, /option prefix must have .* contain no groups; it got/],
     [
       { operations: {} },
       /option operations must be an array of \{ method, path \}; it got an object/
