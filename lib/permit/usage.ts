@@ -13,8 +13,8 @@ import { CountedParts, type Part } from './counted-parts.js'
 import type { Quota } from './quota.js'
 import type { Requester } from './requester.js'
 
-/** What is counted: an admitted demand of a caller in a quota. */
-export interface Admitted {
+/** What the admission counted: the demand of a caller on a quota, and what the store returned. */
+interface Admitted {
   readonly quota: Quota
   readonly caller: Caller
   readonly demand: Demand
@@ -37,10 +37,10 @@ export class Usage {
   /** What counts once the permit has ended, if nothing was reported. */
   #assumed = 0
   #hasEnded = false
-  /** What was published last. */
+  /** The `used` of the latest message; null before the first one. */
   #published: number | null = null
-  /** Whether the store has once not answered, so that the counter may differ. */
-  #isFailed = false
+  /** Whether the store has failed once, so that its counter may differ. */
+  #hasStoreFailed = false
   // Changes are applied one after another, in the order of the reports.
   #applying: Promise<void> = Promise.resolve()
 
@@ -120,8 +120,8 @@ export class Usage {
     return this.#hasEnded ? used : Math.max(this.#granted, used)
   }
 
-  /** Whether the grants hold nothing any more: only a later report can still lower them. */
-  get #isUsedUp (): boolean {
+  /** Whether the grants need hold nothing any more: only a later report can still lower them. */
+  get #holdsNothing (): boolean {
     return this.#hasEnded || (this.#reported !== null && this.#reported >= this.#granted)
   }
 
@@ -138,13 +138,14 @@ export class Usage {
       // Meanwhile, an extension can have been granted, of which nothing is to be lowered.
       due = this.#due
     }
-    const hasEnded = this.#hasEnded
+    // A later report is published with its own message, even if it comes while the store is asked.
+    const settled = this.#hasEnded ? { used: due, reported: this.#reported !== null } : null
     const changed = this.#parts.lowerTo(due)
-    if (this.#isUsedUp) {
+    if (this.#holdsNothing) {
       for (const grant of this.#parts.release()) changed.add(grant)
     }
     await Promise.all([...changed].map((part) => this.#settle(part)))
-    if (hasEnded) this.#publish(due)
+    if (settled !== null) this.#publish(settled)
   }
 
   /** After a failure, the store may have applied it, so it is not asked again. */
@@ -152,7 +153,7 @@ export class Usage {
     try {
       await this.#quota.store.settle?.(part.acquisition, part.counts)
     } catch (error) {
-      this.#failed(error)
+      this.#noteFailure(error)
     }
   }
 
@@ -164,7 +165,7 @@ export class Usage {
       this.#parts.addBeyond(required(acquisition, 'the acquisition of what was used'), amount)
     } catch (error) {
       // Whether it was counted is unknown. It is neither counted again nor lowered.
-      this.#failed(error)
+      this.#noteFailure(error)
     }
   }
 
@@ -197,15 +198,15 @@ export class Usage {
     }
   }
 
-  #failed (error: unknown): void {
-    this.#isFailed = true
+  #noteFailure (error: unknown): void {
+    this.#hasStoreFailed = true
     const { name, unit, counters } = this.#quota
     const used = this.#due
     const message = 'the quota store failed; what the request counts may be wrong'
     logFailure(this.#requester.log, error, message, { quota: name, unit, counters, used })
   }
 
-  #publish (used: number): void {
+  #publish ({ used, reported }: Pick<QuotaSettlement, 'used' | 'reported'>): void {
     if (used === this.#published) return
     const before = this.#published ?? 0
     this.#published = used
@@ -218,9 +219,9 @@ export class Usage {
       granted: this.#granted,
       used,
       before,
-      reported: this.#reported !== null,
+      reported,
       windowEnd: this.#windowEnd,
-      failed: this.#isFailed
+      failed: this.#hasStoreFailed
     } satisfies QuotaSettlement
     quotaSettlements.publish(message)
     server.channels.settlements.publish(message)

@@ -34,6 +34,22 @@ export const mutants = [
     foundBy: ['a request counts a report and not unreported']
   },
   {
+    file: 'permit/request-permit.ts',
+    what: 'a report takes a turn, although the permit is there',
+    from: 'pending instanceof Promise ? await pending : pending',
+    to: 'await pending',
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['a report just before the response is sent counts as one before its end']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'the message of an end without a report says that there was one, if it comes meanwhile',
+    from: '      reported,\n',
+    to: '      reported: reported || this.#reported !== null,\n',
+    test: 'test/rules/settlements.test.ts',
+    foundBy: ['a report while the store settles the end is published with its own message']
+  },
+  {
     file: 'permit/usage.ts',
     what: 'an unreported of 0 is what was granted',
     from: "if (typeof unreported === 'number') return unreported",
@@ -183,8 +199,8 @@ export const mutants = [
   {
     file: 'permit/permit.ts',
     what: 'a place that was freed is freed again',
-    from: '    this.#settled ??= this.#settle((each) => each.usage?.end() ?? this.#free(each))\n',
-    to: '    this.#settled = this.#settle((each) => each.usage?.end() ?? this.#free(each))\n',
+    from: '    this.#settled ??= this.#settleEach((each) =>\n',
+    to: '    this.#settled = this.#settleEach((each) =>\n',
     test: 'test/rules/permits.test.ts',
     foundBy: ['a permit that is ended twice frees its place once']
   },
@@ -212,7 +228,7 @@ export const mutants = [
   {
     file: 'permit/extend.ts',
     what: 'an extension is granted although the permit has ended meanwhile',
-    from: '  if (isOverMeanwhile) throw endedError(permit)\n',
+    from: '  if (hasEndedMeanwhile) throw endedError(permit)\n',
     to: '',
     test: 'test/rules/extensions.test.ts',
     foundBy: [
@@ -278,8 +294,8 @@ export const mutants = [
   {
     file: 'permit/ask.ts',
     what: 'a shadow quota is asked although an enforced one rejects',
-    from: 'return isRefused ? undefined : askShadows(reached, requester)',
-    to: 'return askShadows(reached, requester)',
+    from: 'return isRefused ? undefined : askShadows(quotas, requester)',
+    to: 'return askShadows(quotas, requester)',
     test: 'test/rules/several-quotas.test.ts',
     foundBy: [
       'a shadow quota is asked after the enforced ones have admitted, on its own, and refuses ' +

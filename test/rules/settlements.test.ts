@@ -1,5 +1,6 @@
 // docs/rules.md, "Costs": what is published on fastify-llm-quota:settlement.
 import { channel } from 'node:diagnostics_channel'
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import {
   localAuthentication,
@@ -205,6 +206,37 @@ t.test('failed says that the store did not answer, then and in later messages', 
     { used: 5, before: 0, failed: true },
     { used: 3, before: 5, failed: true },
     { used: 6, before: 3, failed: true }
+  ])
+})
+
+t.test('a report while the store settles the end is published with its own message', async (t) => {
+  const memory = new MemoryQuotaStore()
+  let answer = (): void => {}
+  const store: QuotaStore = {
+    acquire: memory.acquire.bind(memory),
+    settle: async (...given) => {
+      await new Promise<void>((resolve) => {
+        answer = resolve
+      })
+      memory.settle(...given)
+    }
+  }
+  const quotas: Quotas = { tokens: { perMinute: { tokens: 50 }, cost: 5, store } }
+  const { app } = await createHost('tokens', { quotas })
+  const permit = await app.quotaAcquire(localAuthentication('bob'), 'tokens')
+  const messages = await settled(async () => {
+    const ended = permit.end()
+    await turn()
+    const charged = permit.charge(3)
+    answer()
+    await ended
+    await turn()
+    answer()
+    await charged
+  })
+  matchExactly(t, messages, [
+    { used: 5, before: 0, reported: false },
+    { used: 3, before: 5, reported: true }
   ])
 })
 
