@@ -146,7 +146,7 @@ class HandlerPermit implements QuotaPermit {
 
   async end (): Promise<void> {
     const { request } = this.#permit.requester
-    knownStateOf(request)?.leave(this.#permit)
+    knownStateOf(request)?.unfollow(this.#permit)
     return this.#permit.end()
   }
 

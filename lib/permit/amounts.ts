@@ -9,6 +9,8 @@ import type { QuotaLog } from './quota-log.js'
  */
 export type Amounts = number | Readonly<Record<string, number>> | null | undefined
 
+const rule = 'the amounts must be a number of tokens, or an object such as { tokens: 150 }'
+
 /**
  * Returns the amounts by unit, which are not checked. Throws a `TypeError` if the value is neither
  * a number nor an object of amounts, and whatever its getters throw.
@@ -46,8 +48,6 @@ export function amountsOfReport (
   }
   return possible
 }
-
-const rule = 'the amounts must be a number of tokens, or an object such as { tokens: 150 }'
 
 function wrongAmounts (amounts: unknown): TypeError {
   return new TypeError(`${rule}; it got ${format(amounts)}`)

@@ -1,5 +1,5 @@
 import { logFailure } from '../log.js'
-import { isPromise, then, type Eventual } from '../promises.js'
+import { then, type Eventual } from '../promises.js'
 import { acquireSideBySide } from '../store/side-by-side.js'
 import { assertAcquisitions } from '../store/checks.js'
 import type { Acquisition, Acquisitions, Demand, QuotaStore } from '../store/store.js'
@@ -12,28 +12,28 @@ import type { Requester } from './requester.js'
  * admit the request, asks those of its shadow quotas, each on its own. Notes what they answered.
  * Neither throws nor rejects.
  */
-export function ask (reached: readonly QuotaOfRequest[], requester: Requester): Eventual<void> {
-  for (const { quota } of reached) {
-    if (!quota.isEnforced) return askShadowsLast(reached, requester)
+export function ask (quotas: readonly QuotaOfRequest[], requester: Requester): Eventual<void> {
+  for (const { quota } of quotas) {
+    if (!quota.isEnforced) return askShadowsLast(quotas, requester)
   }
-  return askTogether(reached, requester)
+  return askTogether(quotas, requester)
 }
 
 function askShadowsLast (
-  reached: readonly QuotaOfRequest[],
+  quotas: readonly QuotaOfRequest[],
   requester: Requester
 ): Eventual<void> {
-  const enforced = reached.filter(({ quota }) => quota.isEnforced)
+  const enforced = quotas.filter(({ quota }) => quota.isEnforced)
   return then(askTogether(enforced, requester), () => {
     decide(enforced)
     const isRefused = enforced.some((each) => each.refuses)
-    return isRefused ? undefined : askShadows(reached, requester)
+    return isRefused ? undefined : askShadows(quotas, requester)
   })
 }
 
-function askShadows (reached: readonly QuotaOfRequest[], requester: Requester): Eventual<void> {
+function askShadows (quotas: readonly QuotaOfRequest[], requester: Requester): Eventual<void> {
   const asking: Promise<void>[] = []
-  for (const each of reached) {
+  for (const each of quotas) {
     if (each.quota.isEnforced) continue
     const asked = askTogether([each], requester)
     if (asked instanceof Promise) asking.push(asked)
@@ -43,27 +43,26 @@ function askShadows (reached: readonly QuotaOfRequest[], requester: Requester): 
 
 /** Asks nothing if one of the quotas refuses the request without its store. */
 function askTogether (
-  reached: readonly QuotaOfRequest[],
+  quotas: readonly QuotaOfRequest[],
   requester: Requester
 ): Eventual<void> {
   const asked: QuotaOfRequest[] = []
   const demands: Demand[] = []
-  let areSeveral = false
-  for (const each of reached) {
+  let hasSeveralStores = false
+  for (const each of quotas) {
     if (each.refuses) return
     if (each.demand === null) continue
-    areSeveral ||= asked[0] !== undefined && asked[0].quota.store !== each.quota.store
+    hasSeveralStores ||= asked[0] !== undefined && asked[0].quota.store !== each.quota.store
     asked.push(each)
     demands.push(each.demand)
   }
   const [first] = asked
   if (first === undefined) return
-  const { store } = first.quota
   const { storeDurations } = requester.server.channels
   const startedAt = storeDurations.hasSubscribers ? performance.now() : null
-  const asking = areSeveral
+  const asking = hasSeveralStores
     ? askSeveral(asked, requester)
-    : askStore(store, asked, demands, requester)
+    : askStore(first.quota.store, asked, demands, requester)
   if (startedAt === null) return asking
   return then(asking, () => {
     storeDurations.publish((performance.now() - startedAt) / 1000)
@@ -79,7 +78,8 @@ function askStore (
 ): Eventual<void> {
   try {
     const acquisitions: unknown = store.acquire(demands)
-    if (isPromise(acquisitions)) return noteLater(acquisitions, asked, demands, requester)
+    // A promise of them, or what is found unusable once it has been awaited.
+    if (!Array.isArray(acquisitions)) return noteLater(acquisitions, asked, demands, requester)
     assertAcquisitions(acquisitions, demands)
     note(acquisitions, asked)
   } catch (error) {
@@ -88,7 +88,7 @@ function askStore (
 }
 
 async function noteLater (
-  acquiring: PromiseLike<unknown>,
+  acquiring: unknown,
   asked: readonly QuotaOfRequest[],
   demands: readonly Demand[],
   requester: Requester
@@ -126,7 +126,7 @@ async function askSeveral (
   asked: readonly QuotaOfRequest[],
   requester: Requester
 ): Promise<void> {
-  // The start does not check the default quota if it seems unused.
+  // The start-up does not check the default quota if it seems unused.
   if (asked.some(({ quota }) => quota.store.settle === undefined)) {
     const error = new TypeError('of several stores of a request, each needs the function settle')
     return noteFailure(error, asked, requester)

@@ -7,12 +7,15 @@ import type { QuotaDecision } from './decision.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 
-// When others settle what they hold is unknown, and can be soon. In milliseconds.
+/**
+ * How long to wait for what others hold, in milliseconds. It is unknown when they settle it, which
+ * can be soon.
+ */
 const waitForHeld = 1000
 
 /** Decides on a request in each of its quotas by what the stores have answered. */
-export function decide (reached: readonly QuotaOfRequest[]): void {
-  for (const each of reached) {
+export function decide (quotas: readonly QuotaOfRequest[]): void {
+  for (const each of quotas) {
     if (each.decision !== null || each.demand === null) continue
     if (each.hasStoreFailed) {
       const { callerKey } = each.demand
@@ -29,7 +32,7 @@ function decideByAnswer (each: QuotaOfRequest, demand: Demand, acquisition: Acqu
   let retryAfter: number | null = null
   if (!acquisition.admitted) {
     each.refuses = quota.isEnforced
-    each.wait = waitFor(each, demand, acquisition, windowRemaining)
+    each.wait = waitAfter(acquisition, demand, windowRemaining)
     retryAfter = each.wait === Infinity ? null : secondsOf(each.wait)
   }
   each.decision = {
@@ -52,14 +55,17 @@ function decideByAnswer (each: QuotaOfRequest, demand: Demand, acquisition: Acqu
   }
 }
 
-/** Returns how long to wait after a rejection until there can be room, in milliseconds. */
-function waitFor (
-  each: QuotaOfRequest,
-  demand: Demand,
+/**
+ * Returns how long to wait after a rejection until there can be room, in milliseconds. `Infinity`
+ * if there never will be.
+ */
+function waitAfter (
   { count, held }: Acquisition,
+  demand: Demand,
   windowRemaining: number | null
 ): number {
-  if (each.isAboveLimit) return Infinity
+  // There is never room.
+  if (demand.least > demand.limit) return Infinity
   // A caller waits for what others hold, and not for its window, if nothing else takes the room.
   if (windowRemaining === null || hasRoom(count - held, demand)) return waitForHeld
   return windowRemaining
@@ -87,11 +93,11 @@ export function secondsOf (milliseconds: number): number {
  * Returns the decision that determines the refusal: that with the highest precedence, of equals
  * that with the longest wait, and of equals the first one. Null if none refuses the request.
  */
-export function refusalAmong (reached: readonly QuotaOfRequest[]): QuotaDecision | null {
+export function refusalAmong (quotas: readonly QuotaOfRequest[]): QuotaDecision | null {
   let refusal: QuotaDecision | null = null
   let highest = -1
   let longestWait = 0
-  for (const each of reached) {
+  for (const each of quotas) {
     const { decision, wait } = each
     if (decision === null || !each.refuses) continue
     const precedence = precedenceOf(decision)

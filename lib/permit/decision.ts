@@ -91,9 +91,14 @@ export type OutcomeWithoutStore =
 
 type OutcomeOf<Each extends QuotaDecision> = Pick<Each, 'outcome' | 'reason' | 'callerKey'>
 
-/** Returns the decision of a quota that has counted nothing. Its name is null if it is unknown. */
+/** What a decision says of its quota. The name is null if it is unknown. */
+type QuotaOfDecision = Pick<Quota, 'unit' | 'period' | 'window' | 'isEnforced'> & {
+  readonly name: string | null
+}
+
+/** Returns the decision of a quota that has counted nothing. */
 export function uncounted (
-  quota: Omit<QuotaOfDecision, 'name'> & { readonly name: string | null },
+  quota: QuotaOfDecision,
   operation: Operation | null,
   limit: number,
   outcome: OutcomeWithoutStore
@@ -115,5 +120,3 @@ export function uncounted (
     overflow: false
   }
 }
-
-type QuotaOfDecision = Pick<Quota, 'name' | 'unit' | 'period' | 'window' | 'isEnforced'>

@@ -24,14 +24,14 @@ export async function extendPermit (
 ): Promise<QuotaDecision | null> {
   const asked = checkedAmounts(permit, amounts)
   const extensions = extensionsOf(permit, asked)
-  const extending = extend(permit, extensions)
+  const extending = takeExtensions(permit, extensions)
   // A server that closes meanwhile waits for it.
   permit.requester.server.closing.waitFor(extending)
   return await extending
 }
 
 /** Asks for the extensions, and adds them to the permit, unless it has ended meanwhile. */
-async function extend (
+async function takeExtensions (
   permit: Permit,
   extensions: readonly QuotaOfRequest[]
 ): Promise<QuotaDecision | null> {
@@ -44,14 +44,14 @@ async function extend (
     publishDecisions([refusal], requester)
     return refusal
   }
-  const isOverMeanwhile = isOver(permit)
+  const hasEndedMeanwhile = hasEnded(permit)
   for (const { quota, acquisition, usage } of extensions) {
     // A shadow quota can have no room, and then refuses nothing.
     if (acquisition === null || !acquisition.admitted || usage === null) continue
-    if (isOverMeanwhile) closing.waitFor(takeBack(quota.store, acquisition, requester))
+    if (hasEndedMeanwhile) closing.waitFor(takeBack(quota.store, acquisition, requester))
     else closing.waitFor(usage.extend(acquisition))
   }
-  if (isOverMeanwhile) throw endedError(permit)
+  if (hasEndedMeanwhile) throw endedError(permit)
   return null
 }
 
@@ -79,7 +79,7 @@ function checkedAmounts (permit: Permit, amounts: Amounts): ReadonlyMap<string, 
   if (permit.refusal !== null) {
     throw new OptionError('request', 'must have been admitted', permit.refusal.outcome)
   }
-  if (isOver(permit)) throw endedError(permit)
+  if (hasEnded(permit)) throw endedError(permit)
   const units = permit.quotas.map(({ quota }) => quota.unit)
   const checked = new Map<string, number>()
   for (const [unit, amount] of uncheckedAmounts(amounts)) {
@@ -97,10 +97,10 @@ function checkedAmounts (permit: Permit, amounts: Amounts): ReadonlyMap<string, 
 }
 
 /**
- * Whether a permit has ended, or the response has with which it ends. A permit that has nothing to
- * settle is not ended with the response.
+ * Whether a permit has ended, or its response has closed: a permit that has nothing to settle does
+ * not note that.
  */
-function isOver (permit: Permit): boolean {
+function hasEnded (permit: Permit): boolean {
   if (permit.hasEnded) return true
   const { request } = permit.requester
   return request !== null && knownStateOf(request)?.hasResponseEnded(request) === true
@@ -116,6 +116,6 @@ function uncheckedAmounts (amounts: Amounts): [unit: string, amount: unknown][] 
 }
 
 function endedError (permit: Permit): OptionError {
-  const rule = 'must have a permit that has not ended, as it does when the caller leaves'
+  const rule = 'must have a permit that has not ended; it ends when the response closes'
   return new OptionError('request', rule, permit.requester.request)
 }

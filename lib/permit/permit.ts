@@ -1,5 +1,6 @@
 import type { QuotaPlaceChange } from '../channels.js'
 import { logFailure } from '../log.js'
+import { required } from '../required.js'
 import { amountsOfReport, type Amounts } from './amounts.js'
 import { takeBack } from './ask.js'
 import type { QuotaDecision } from './decision.js'
@@ -7,16 +8,16 @@ import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 import { Usage } from './usage.js'
 
-/** What a requester has of its quotas: the decisions, and what is to be settled in the end. */
+/** What a request has of its quotas: the decisions, and what is to be settled in the end. */
 export class Permit {
   readonly requester: Requester
-  /** In their order. */
+  /** The quotas of the request, in their order. */
   readonly quotas: readonly QuotaOfRequest[]
   /** The decision that refuses; null if the request is admitted. */
   readonly refusal: QuotaDecision | null
   /** Those of an admitted request, in the order of its quotas, or the one that refuses it. */
   readonly decisions: readonly QuotaDecision[]
-  /** Whether the permit has a place, or an estimate, that must be settled when it ends. */
+  /** Whether the permit has places, or uses a unit, which must be settled when it ends. */
   readonly mustBeSettled: boolean
   #settled: Promise<void> | undefined
 
@@ -33,8 +34,10 @@ export class Permit {
     let mustBeSettled = false
     if (refusal === null) {
       for (const each of quotas) {
-        // Requests that were counted are not settled.
-        if (each.quota.unit !== 'requests' && begin(each, requester)) mustBeSettled = true
+        // What counts requests is final.
+        if (each.quota.unit === 'requests' || !each.isCounted) continue
+        begin(each, requester)
+        mustBeSettled = true
       }
     }
     this.mustBeSettled = mustBeSettled
@@ -79,7 +82,9 @@ export class Permit {
 
   /** Settles what was used and frees the places, once. Never rejects. */
   end (): Promise<void> {
-    this.#settled ??= this.#settle((each) => each.usage?.end() ?? this.#free(each))
+    this.#settled ??= this.#settleEach((each) =>
+      each.usage === null ? this.#free(each) : each.usage.end()
+    )
     return this.#settled
   }
 
@@ -88,14 +93,14 @@ export class Permit {
    * responded in the meantime. Never rejects.
    */
   cancel (): Promise<void> {
-    this.#settled ??= this.#settle((each) => {
+    this.#settled ??= this.#settleEach((each) => {
       if (each.quota.unit === 'requests') return this.#takeBack(each)
-      return each.usage?.cancel() ?? this.#free(each)
+      return each.usage === null ? this.#free(each) : each.usage.cancel()
     })
     return this.#settled
   }
 
-  async #settle (settle: (each: QuotaOfRequest) => Promise<void>): Promise<void> {
+  async #settleEach (settle: (each: QuotaOfRequest) => Promise<void>): Promise<void> {
     if (this.refusal !== null) return
     const { closing } = this.requester.server
     closing.delete(this)
@@ -112,7 +117,7 @@ export class Permit {
   /** Frees a place, if the quota has given one. */
   async #free (each: QuotaOfRequest): Promise<void> {
     const { quota, acquisition } = each
-    if (acquisition === null || !isPlace(each)) return
+    if (acquisition === null || !hasPlace(each)) return
     // In this process, the request has ended, whatever the store does.
     publishPlace(each, this.requester, -1)
     try {
@@ -129,20 +134,21 @@ export class Permit {
   }
 }
 
-/**
- * Begins what must be settled in the end, if the quota has admitted the request: the use of a unit,
- * or a place. Returns whether there is any.
- */
-function begin (each: QuotaOfRequest, requester: Requester): boolean {
-  const { quota, caller, demand, acquisition } = each
-  if (caller === null || demand === null || acquisition?.admitted !== true) return false
-  if (isPlace(each)) publishPlace(each, requester, 1)
-  else each.usage = new Usage({ quota, caller, demand, acquisition }, requester)
-  return true
+/** Begins what must be settled in the end: a place, or the use of a unit. */
+function begin (each: QuotaOfRequest, requester: Requester): void {
+  if (hasPlace(each)) {
+    publishPlace(each, requester, 1)
+    return
+  }
+  const { quota } = each
+  const caller = required(each.caller, 'the caller of an admitted request')
+  const demand = required(each.demand, 'the demand of an admitted request')
+  const acquisition = required(each.acquisition, 'the acquisition of an admitted request')
+  each.usage = new Usage({ quota, caller, demand, acquisition }, requester)
 }
 
 /** Whether the quota has given the request a place. */
-function isPlace ({ quota, isCounted }: QuotaOfRequest): boolean {
+function hasPlace ({ quota, isCounted }: QuotaOfRequest): boolean {
   return quota.longestWindow === null && isCounted
 }
 

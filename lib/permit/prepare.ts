@@ -14,8 +14,8 @@ import type { Quota } from './quota.js'
 import { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 
-/** A quota of a request, and the operation that the request reaches; null without a request. */
-export interface ReachedQuota {
+/** A quota of a request, and the operation that it reaches; null if there is no request. */
+export interface MatchedQuota {
   readonly quota: Quota
   readonly operation: Operation | null
 }
@@ -27,19 +27,19 @@ export interface ReachedQuota {
  * @param costs What a handler gives in place of the costs of the definitions.
  */
 export function prepare (
-  quotas: readonly ReachedQuota[],
+  matches: readonly MatchedQuota[],
   requester: Requester,
   costs: GivenCosts | null
 ): Eventual<readonly QuotaOfRequest[]> {
-  const reached: QuotaOfRequest[] = []
+  const quotas: QuotaOfRequest[] = []
   const waiting: Promise<void>[] = []
-  for (const { quota, operation } of quotas) {
+  for (const { quota, operation } of matches) {
     const each = new QuotaOfRequest(quota, operation)
-    reached.push(each)
+    quotas.push(each)
     const prepared = prepareQuota(each, requester, costs)
     if (prepared instanceof Promise) waiting.push(prepared)
   }
-  return waiting.length === 0 ? reached : Promise.all(waiting).then(() => reached)
+  return waiting.length === 0 ? quotas : Promise.all(waiting).then(() => quotas)
 }
 
 function prepareQuota (

@@ -39,11 +39,11 @@ const warningInterval = 60_000
 /** The levels of a logger that does not write a line of the level debug. */
 const levelsAboveDebug: readonly unknown[] = ['info', 'warn', 'error', 'fatal', 'silent']
 
-/** Logs what the quotas of a server do. A mistake of the host is warned of once. */
+/** Logs what the quotas of a server do. Mistakes of the host are warned of once, or each minute. */
 export class QuotaLog {
   readonly #log: FastifyBaseLogger
   readonly #warned = new Set<string>()
-  /** When each warning that is repeated was logged last, in monotonic milliseconds. */
+  /** When each mistake that is warned of again was warned of last, in monotonic milliseconds. */
   readonly #warnedAt = new Map<string, number>()
 
   /** @param log The log of the server, for what belongs to no request. */
@@ -81,9 +81,8 @@ export class QuotaLog {
   unreported (log: FastifyBaseLogger, quota: string, unit: string): void {
     const message =
       `a request has ended, and its ${unit} were not reported with fastify.quotaCharge; ` +
-      'it counts "unreported", or else what it was granted; ' +
-      'this warning is logged at most once a minute'
-    if (this.#isDue('unreported')) logLine(log, 'warn', { quota, unit }, message)
+      'it counts "unreported", or else what it was granted'
+    this.#warnEachMinute(log, 'unreported', { quota, unit }, message)
   }
 
   /** Warns that tokens were reported for a request that no quota counts tokens of. */
@@ -109,19 +108,24 @@ export class QuotaLog {
   #costAboveLimit ({ quota, unit, limit }: QuotaDecision, log: FastifyBaseLogger): void {
     const message =
       'the cost of a request is above the limit of the quota, so it can never be admitted; an ' +
-      'estimate that should fit below any limit is a range, such as { least: 1, most: 4000 }; ' +
-      'this warning is logged at most once a minute'
-    if (this.#isDue(`cost ${quota}`)) logLine(log, 'warn', { quota, unit, limit }, message)
+      'estimate that should fit below any limit is a range, such as { least: 1, most: 4000 }'
+    this.#warnEachMinute(log, `cost ${quota}`, { quota, unit, limit }, message)
   }
 
-  /** Whether a warning was not logged for a minute. Notes that it is logged now. */
-  #isDue (warning: string): boolean {
+  /** Warns of a mistake unless that was done in the last minute. */
+  #warnEachMinute (
+    log: FastifyBaseLogger,
+    mistake: string,
+    properties: object,
+    message: string
+  ): void {
     const now = performance.now()
-    if (now - (this.#warnedAt.get(warning) ?? -Infinity) < warningInterval) return false
-    this.#warnedAt.set(warning, now)
-    return true
+    if (now - (this.#warnedAt.get(mistake) ?? -Infinity) < warningInterval) return
+    this.#warnedAt.set(mistake, now)
+    logLine(log, 'warn', properties, `${message}; this warning is logged at most once a minute`)
   }
 
+  /** Warns of a mistake unless that was done before. */
   #warnOnce (log: FastifyBaseLogger, mistake: string, properties: object, message: string): void {
     if (this.#warned.has(mistake)) return
     this.#warned.add(mistake)

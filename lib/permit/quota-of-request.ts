@@ -1,5 +1,4 @@
 import type { Caller } from '../caller/request-caller.js'
-import { unlimited } from '../store/counter.js'
 import type { Acquisition, Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import { uncounted, type OutcomeWithoutStore, type QuotaDecision } from './decision.js'
@@ -50,14 +49,8 @@ export class QuotaOfRequest {
     this.refuses = this.quota.isEnforced && outcome.outcome !== 'disabled'
   }
 
-  /** Whether the store has room. It has then counted the request, unless another quota refuses. */
+  /** Whether the store has counted the request, if no other quota refuses it. */
   get isCounted (): boolean {
     return this.acquisition?.admitted === true
-  }
-
-  /** Whether there is never room for the demand, however long the caller waits. */
-  get isAboveLimit (): boolean {
-    const { demand } = this
-    return demand !== null && demand.limit !== unlimited && demand.least > demand.limit
   }
 }

@@ -54,8 +54,8 @@ export class RequestState {
     return this.#hasResponseEnded || (reply !== undefined && hasResponseEnded(request, reply))
   }
 
-  /** Forgets a permit that the host has ended. */
-  leave (permit: Permit): void {
+  /** Forgets a permit that the host has ended, so that it does not end with the response. */
+  unfollow (permit: Permit): void {
     this.#followed?.delete(permit)
   }
 

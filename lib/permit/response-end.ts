@@ -1,9 +1,9 @@
 import type { Duplex } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
-// A connection can have many pipelined requests, which share one listener. In HTTP/2, the socket of
-// a request stands for its stream.
-const onConnections = new WeakMap<Duplex, Set<() => void>>()
+// What waits for the end of each connection. It can have many pipelined requests, which share one
+// listener. In HTTP/2, the socket of a request stands for its stream.
+const waitingByConnection = new WeakMap<Duplex, Set<() => void>>()
 
 interface Http2Stream extends Duplex {
   readonly closed: boolean
@@ -31,6 +31,7 @@ export function whenResponseEnds (
   const socket = socketOf(request, reply.raw)
   if (socket === null || hasResponseEnded(request, reply)) return run()
   const waiting = waitingOn(socket)
+  // The first of the events counts.
   function end (): void {
     if (waiting.delete(end)) run()
   }
@@ -44,10 +45,10 @@ export function whenResponseEnds (
 
 /** Returns the functions that run when a connection closes. */
 function waitingOn (socket: Duplex): Set<() => void> {
-  const known = onConnections.get(socket)
+  const known = waitingByConnection.get(socket)
   if (known !== undefined) return known
   const waiting = new Set<() => void>()
-  onConnections.set(socket, waiting)
+  waitingByConnection.set(socket, waiting)
   socket.once('close', () => {
     for (const end of waiting) end()
   })

@@ -15,7 +15,7 @@ import type { QuotaList } from './quota-list.js'
 import type { Quota } from './quota.js'
 
 /**
- * The standing of a request's caller in a quota. The next request opens a window if none is open.
+ * The standing of a request's caller in a quota. If no window is open, the next request opens one.
  */
 export interface QuotaStanding extends Pick<
   CountedDecision,

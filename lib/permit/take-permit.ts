@@ -5,7 +5,7 @@ import { decide, publishDecisions, refusalAmong } from './decide.js'
 import { uncounted, type QuotaDecision } from './decision.js'
 import type { GivenCosts } from './given-costs.js'
 import { Permit } from './permit.js'
-import { prepare, type ReachedQuota } from './prepare.js'
+import { prepare, type MatchedQuota } from './prepare.js'
 import type { Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
@@ -15,33 +15,33 @@ import type { Requester } from './requester.js'
  * the stores, and publishes the decisions. A promise only if something of the host's returned one.
  * Neither throws nor rejects.
  *
- * @param quotas The quotas of the request, in their order.
+ * @param matches The quotas of the request, in their order.
  * @param costs What a handler gives in place of the costs of the definitions.
  * @param hasResponded Whether the host has responded in the meantime, so that no store is asked.
  */
 export function takePermit (
-  quotas: readonly ReachedQuota[],
+  matches: readonly MatchedQuota[],
   requester: Requester,
   costs: GivenCosts | null,
   hasResponded = (): boolean => false
 ): Eventual<Permit> {
-  const permit = then(prepare(quotas, requester, costs), (reached) => {
+  const permit = then(prepare(matches, requester, costs), (quotas) => {
     if (hasResponded()) return new Permit(requester, [], null, [])
-    return then(ask(reached, requester), () => permitFor(reached, requester))
+    return then(ask(quotas, requester), () => permitFor(quotas, requester))
   })
-  // A server that closes waits for the decision, which can hold something.
+  // A server that closes waits for the decision, which can count something that must be settled.
   if (permit instanceof Promise) requester.server.closing.waitFor(permit)
   return permit
 }
 
-function permitFor (reached: readonly QuotaOfRequest[], requester: Requester): Permit {
-  decide(reached)
-  const refusal = refusalAmong(reached)
+function permitFor (quotas: readonly QuotaOfRequest[], requester: Requester): Permit {
+  decide(quotas)
+  const refusal = refusalAmong(quotas)
   const decisions: QuotaDecision[] = []
-  for (const { decision } of reached) {
+  for (const { decision } of quotas) {
     if (decision !== null && (refusal === null || decision === refusal)) decisions.push(decision)
   }
-  const permit = new Permit(requester, reached, refusal, decisions)
+  const permit = new Permit(requester, quotas, refusal, decisions)
   publishDecisions(decisions, requester)
   return permit
 }

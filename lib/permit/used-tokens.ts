@@ -17,13 +17,13 @@ const outputNames = [
   'candidatesTokenCount',
   'eval_count'
 ]
-// Gemini's tokens beside those of the prompt and of the candidates.
+// What Gemini reports in addition to the prompt and the candidates.
 const furtherNames = ['thoughtsTokenCount', 'toolUsePromptTokenCount']
-// Anthropic's input beside `input_tokens`. Others state the same names beside `prompt_tokens`,
-// which holds them already.
+// What Anthropic reports in addition to `input_tokens`. Other APIs report the same names as parts
+// of `prompt_tokens`.
 const cachedNames = ['cache_creation_input_tokens', 'cache_read_input_tokens']
 
-// How much deeper the tokens can stand, so that no object is searched without end.
+// How many levels deeper the tokens can be. Bounded, because an object can contain itself.
 const nestedLevels = 2
 
 /**
@@ -62,7 +62,7 @@ function tokensIn (usage: unknown, levels: number): number | null {
   if (total === undefined && input === undefined && output === undefined) {
     return levels === 0 ? null : nestedIn(usage, levels - 1)
   }
-  // Beside a total, a part that is not stated is none: embeddings have no output.
+  // If a total is stated, a missing part is 0: embeddings have no output.
   const isWhole = total !== undefined || (input !== undefined && output !== undefined)
   if (!isWhole) return null
   const isAnthropic = numberIn(usage, ['input_tokens']) !== undefined
@@ -82,7 +82,7 @@ function nestedIn (usage: object, levels: number): number | null {
 
 /**
  * Returns the tokens of all times that Anthropic's API asked a model for one message, for example
- * to compact a conversation. The numbers of the usage itself leave some of them out.
+ * to compact a conversation. The numbers of the usage itself omit some of them.
  */
 function tokensOfIterations (usage: object): number {
   const { iterations }: { readonly iterations?: unknown } = usage
@@ -106,7 +106,7 @@ function numbersIn (usage: object, names: readonly string[]): (number | undefine
 
 /**
  * Returns the first of these properties that holds a number, or an object with one as its `total`
- * (the nested form of the AI SDK). A number that cannot count tokens counts as none.
+ * (the nested form of the AI SDK). Ignores a number that cannot be a number of tokens.
  */
 function numberIn (usage: object, names: readonly string[]): number | undefined {
   for (const name of names) {

@@ -1,5 +1,5 @@
-// What a store and those who ask it check of each other. What is checked for each request calls
-// nothing: `isNatural` would be a tenth of the calls of a decision in memory.
+// What a store checks of its demands, and what is checked of its results. The checks of each
+// request do not call `isNatural`, which would be a tenth of the calls of a decision in memory.
 import { format } from '../errors.js'
 import { checkThat, isNatural, withFunctions } from '../option-checks.js'
 import type { Acquisition, Acquisitions, Demand, QuotaCount, QuotaStore } from './store.js'
@@ -112,10 +112,7 @@ function unusable (from: 'acquire' | 'peek'): TypeError {
   return new TypeError(`the quota store returned an invalid result from ${from}`)
 }
 
-/**
- * Throws a `TypeError` that names the field and its value unless all demands are as described, so
- * that no store counts others.
- */
+/** Throws a `TypeError` unless all demands are as described, and on different counters. */
 export function assertDemands (demands: readonly Demand[]): void {
   for (const demand of demands) assertDemand(demand)
   // Most requests have one demand.
@@ -130,7 +127,7 @@ function assertDifferent (demands: readonly Demand[]): void {
   }
 }
 
-/** Does the same for one demand. */
+/** Throws a `TypeError` that names the field and its value unless the demand is as described. */
 export function assertDemand (demand: Demand): void {
   const { counters, callerKey, limit, least, most, isEstimate, window, start, end } = demand
   if (typeof counters !== 'string') rejectDemand('counters', 'a string', counters)

@@ -214,8 +214,8 @@ export const mutants = [
   {
     file: 'permit/quota-log.ts',
     what: 'a warning that is repeated is due a minute after the first time only',
-    from: '    this.#warnedAt.set(warning, now)\n',
-    to: '    if (!this.#warnedAt.has(warning)) this.#warnedAt.set(warning, now)\n',
+    from: '    this.#warnedAt.set(mistake, now)\n',
+    to: '    if (!this.#warnedAt.has(mistake)) this.#warnedAt.set(mistake, now)\n',
     test: 'test/rules/costs.test.ts',
     foundBy: ['a request that ends without a report is warned of, once a minute']
   },

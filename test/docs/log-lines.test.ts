@@ -9,6 +9,7 @@ const messageArguments = new Map([
   ['logLine', 3],
   ['logFailure', 2],
   ['#warnOnce', 3],
+  ['#warnEachMinute', 3],
   ['#recordFailure', 1]
 ])
 

@@ -3,7 +3,7 @@ import type { CallerCount, Demand, QuotaCount, QuotaStoreState } from '../store.
 import { wallClock } from '../../wall-clock.js'
 import { MemoryWindow } from './memory-window.js'
 
-const never = -Infinity
+const beforeFirstRequest = -Infinity
 
 /**
  * The counters of one quota: those of its tracked callers and the overflow counter. A counter is
@@ -13,7 +13,7 @@ export class MemoryCounters {
   readonly #cap: number
   readonly #byCaller = new Map<string, MemoryWindow>()
   #overflow: MemoryWindow | undefined
-  #sweptAt = never
+  #sweepIsDueAt = beforeFirstRequest
   #sweeps = 0
 
   /** @param cap How many callers can have a counter of their own. */
@@ -28,7 +28,7 @@ export class MemoryCounters {
    * @param length The length of the quota's longest window.
    */
   reach ({ callerKey, start, end }: Demand, length: number, now: number): MemoryWindow {
-    if (this.#isSweepDue(now)) this.#sweep(now, length)
+    if (now >= this.#sweepIsDueAt) this.#sweep(now, length)
     const own = this.#byCaller.get(callerKey)
     const overflows = own === undefined && this.#byCaller.size >= this.#cap
     const latest = overflows ? this.#overflow : own
@@ -47,12 +47,11 @@ export class MemoryCounters {
    * new one.
    */
   peek ({ callerKey, start }: Demand, length: number, now: number): QuotaCount | null {
-    const isSweepDue = this.#isSweepDue(now)
     const own = this.#byCaller.get(callerKey)
     const overflows =
       own === undefined &&
       this.#byCaller.size >= this.#cap &&
-      !(isSweepDue && this.#hasExpired(now, length))
+      !(now >= this.#sweepIsDueAt && this.#hasExpired(now, length))
     const latest = overflows ? this.#overflow : own
     return latest?.isOpen(now, start) === true ? latest.stateAt(now) : null
   }
@@ -78,14 +77,10 @@ export class MemoryCounters {
     return { trackedCallers: this.#byCaller.size, sweeps: this.#sweeps }
   }
 
-  #isSweepDue (now: number): boolean {
-    return now - this.#sweptAt >= sweepInterval
-  }
-
   #sweep (now: number, length: number): void {
     // The first request only starts the interval, so it is not counted as a sweep.
-    if (this.#sweptAt !== never) this.#sweeps += 1
-    this.#sweptAt = now
+    if (this.#sweepIsDueAt !== beforeFirstRequest) this.#sweeps += 1
+    this.#sweepIsDueAt = now + sweepInterval
     for (const [callerKey, window] of this.#byCaller) {
       if (isExpired(window, now, length)) this.#byCaller.delete(callerKey)
     }

@@ -51,10 +51,13 @@ export class MemoryWindow {
     return Math.min(held, this.count)
   }
 
-  /** Counts what was granted in a period, and holds it if it is an estimate. */
-  add (granted: number, isEstimate: boolean, period: number): void {
+  /** Counts what was granted. */
+  add (granted: number): void {
     this.count = Math.min(this.count + granted, unlimited)
-    if (!isEstimate) return
+  }
+
+  /** Holds an estimate that was granted in the present period. */
+  hold (granted: number, period: number): void {
     if (period !== this.#period) {
       this.#heldBefore = period === this.#period + 1 ? this.#held : 0
       this.#held = 0
@@ -63,9 +66,13 @@ export class MemoryWindow {
     this.#held = Math.min(this.#held + granted, unlimited)
   }
 
-  /** Takes back a part of what was counted in a period, and what it held. */
-  lower (excess: number, held: number, period: number): void {
+  /** Takes back a part of what was counted. */
+  lower (excess: number): void {
     this.count = Math.max(0, this.count - excess)
+  }
+
+  /** Holds less of what was granted in a period, unless that holds nothing any more. */
+  release (held: number, period: number): void {
     if (period === this.#period) this.#held = Math.max(0, this.#held - held)
     if (period === this.#period - 1) this.#heldBefore = Math.max(0, this.#heldBefore - held)
   }
@@ -116,11 +123,13 @@ export class WindowAcquisition implements Acquisition {
   decide (isAdmitted: boolean): void {
     const window = this.#window
     if (isAdmitted) {
-      const { isEstimate } = this.#demand
       this.granted = grantOf(window.count, this.#demand)
-      window.add(this.granted, isEstimate, this.#period)
       this.#counted = this.granted
-      this.#held = isEstimate ? this.granted : 0
+      window.add(this.granted)
+      if (this.#demand.isEstimate) {
+        this.#held = this.granted
+        window.hold(this.granted, this.#period)
+      }
     }
     this.count = window.count
     this.held = window.heldIn(this.#period)
@@ -133,8 +142,9 @@ export class WindowAcquisition implements Acquisition {
 
   settle (used: number): void {
     const excess = Math.max(0, this.#counted - used)
-    this.#window.lower(excess, this.#held, this.#period)
+    this.#window.lower(excess)
     this.#counted -= excess
+    this.#window.release(this.#held, this.#period)
     this.#held = 0
   }
 }
