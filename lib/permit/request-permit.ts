@@ -53,10 +53,10 @@ export type QuotaGrantReader = {
 /** Creates the function for the decorator `fastify.quotaCharge`. */
 export function createQuotaCharger (log: QuotaLog): QuotaCharger {
   return async function quotaCharge (request, amounts) {
-    const pending = knownStateOf(request)?.pending
+    const state = knownStateOf(request)
     // A permit that is there is not awaited: the response could close first, and a warning would
     // say that nothing was reported.
-    const permit = pending instanceof Promise ? await pending : pending
+    const permit = state?.permit ?? (await state?.pending)
     if (permit !== undefined) return permit.charge(amounts)
     // The request is subject to no quota, so only mistakes in the report are logged.
     amountsOfReport(amounts, log)

@@ -36,10 +36,13 @@ export const mutants = [
   {
     file: 'permit/request-permit.ts',
     what: 'a report takes a turn, although the permit is there',
-    from: 'pending instanceof Promise ? await pending : pending',
-    to: 'await pending',
+    from: 'state?.permit ?? (await state?.pending)',
+    to: 'await state?.pending',
     test: 'test/rules/costs.test.ts',
-    foundBy: ['a report just before the response is sent counts as one before its end']
+    foundBy: [
+      'a report just before the response is sent is one before its end, with a store that ' +
+        'answers at once'
+    ]
   },
   {
     file: 'permit/usage.ts',

@@ -559,30 +559,40 @@ t.test('a request that ends without a report is warned of, once a minute', async
   }
 })
 
-t.test('a report just before the response is sent counts as one before its end', async (t) => {
-  let calls = 0
-  const unreported = (): number => {
-    calls += 1
-    return 9
-  }
-  const { app, log, counted } = await createTokenHost({ cost: 4, unreported })
-  app.post('/callback', { config: { quota: 'tokens' } }, (request, reply) => {
-    setImmediate(() => {
-      app.quotaCharge(request, 3)
-      reply.send('ran')
-    })
-  })
-  const url = await app.listen({ host: '127.0.0.1', port: 0 })
-  t.teardown(async () => app.close())
-  const messages = await published<QuotaSettlement>(async () => {
-    const response = await fetch(`${url}/callback`, { method: 'POST' })
-    t.equal(await response.text(), 'ran')
-    await until('it is settled', async () => (await counted()) === 3)
-  }, quotaSettlements.name)
-  matchExactly(t, messages, [{ granted: 4, used: 3, before: 0, reported: true }])
-  t.equal(calls, 0, 'unreported is not called')
-  t.same(log.problems(), [])
-})
+for (const [store, create] of [
+  ['that answers at once', () => new MemoryQuotaStore()],
+  ['on a server', () => new FailingStore()]
+] as const) {
+  t.test(
+    `a report just before the response is sent is one before its end, with a store ${store}`,
+    async (t) => {
+      let calls = 0
+      const unreported = (): number => {
+        calls += 1
+        return 9
+      }
+      const costs = { cost: 4, unreported }
+      const { app, log, counted } = await createTokenHost(costs, 100, create())
+      const route = { config: { quota: 'tokens' }, exposeHeadRoute: false }
+      app.get('/callback', route, (request, reply) => {
+        setImmediate(() => {
+          app.quotaCharge(request, 3)
+          reply.send('ran')
+        })
+      })
+      const url = await app.listen({ host: '127.0.0.1', port: 0 })
+      t.teardown(async () => app.close())
+      const messages = await published<QuotaSettlement>(async () => {
+        const response = await fetch(`${url}/callback`)
+        t.equal(await response.text(), 'ran')
+        await until('it is settled', async () => (await counted()) === 3)
+      }, quotaSettlements.name)
+      matchExactly(t, messages, [{ granted: 4, used: 3, before: 0, reported: true }])
+      t.equal(calls, 0, 'unreported is not called')
+      t.same(log.problems(), [])
+    }
+  )
+}
 
 t.test("a handler's permit that is ended without a report is warned of, too", async (t) => {
   const { app, begin, log } = await createTokenHost({ cost: 4 })
