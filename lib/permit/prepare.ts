@@ -56,7 +56,11 @@ function prepareQuota (
   )
 }
 
-/** @param known The caller, if the limit is a function of it. */
+/**
+ * Reads the limit and, unless it is 0, the caller and the cost.
+ *
+ * @param known The caller, if the limit is a function of it, and was therefore read first.
+ */
 function prepareLimit (
   each: QuotaOfRequest,
   known: Caller | null,

@@ -20,7 +20,7 @@ type RequestWithState = FastifyRequest & {
 export class RequestState {
   /** Undefined if the request has not passed the hook. */
   reply: FastifyReply | undefined
-  /** The hook's permit, or a promise of it; undefined if the request is subject to no quota. */
+  /** As the hook got it, so still a promise later; undefined if the request has no quota. */
   pending: Eventual<Permit> | undefined = undefined
   /** The hook's permit once it was decided. */
   permit: Permit | undefined = undefined
