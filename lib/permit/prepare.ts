@@ -77,16 +77,30 @@ function prepareLimit (
     if (limit === 0) {
       return each.decideWithout({ outcome: 'disabled', reason: null, callerKey: null })
     }
-    return then(known ?? requester.callerOf(quota.callers), (caller) => {
-      if (caller instanceof Unidentified) return each.decideWithout(withoutCaller(caller))
-      each.caller = caller
-      const given = costs?.get(quota.name) ?? quota.cost
-      const cost = typeof given === 'function' ? costIn(given, quota, requester) : given
-      if (cost !== null) return prepareDemand(each, caller, cost, requester)
-      const { callerKey } = caller
-      return each.decideWithout({ outcome: 'unavailable', reason: 'cost', callerKey })
-    })
+    return then(known ?? requester.callerOf(quota.callers), (caller) =>
+      caller instanceof Unidentified
+        ? each.decideWithout(withoutCaller(caller))
+        : prepareCost(each, caller, requester, costs)
+    )
   })
+}
+
+function prepareCost (
+  each: QuotaOfRequest,
+  caller: Caller,
+  requester: Requester,
+  costs: GivenCosts | null
+): void {
+  each.caller = caller
+  const { quota } = each
+  const given = costs?.get(quota.name) ?? quota.cost
+  const cost = typeof given === 'function' ? costIn(given, quota, requester) : given
+  if (cost === null) {
+    const { callerKey } = caller
+    each.decideWithout({ outcome: 'unavailable', reason: 'cost', callerKey })
+  } else {
+    prepareDemand(each, caller, cost, requester)
+  }
 }
 
 /** Determines what the store is asked for, or the decision if the time zone fails. */
