@@ -84,21 +84,10 @@ IF to_regclass('llm_quota') IS NULL THEN
     less_held json                      -- by period
   );
 
-  -- A row of llm_quota_counters after its place in the table, by which a write finds it at once. Of
-  -- a caller's places, only what is counted and held.
-  CREATE TYPE llm_quota_counter AS (
-    row_id tid,
-    counters text,
-    caller text,
-    count bigint,
-    held bigint,
-    held_before bigint,
-    period bigint,
-    ends bigint,
-    is_zoned boolean,
-    window_id bigint,
-    dead_from bigint
-  );
+  -- The counters with where their rows are, so that a write finds them without a look at an index.
+  -- The row type also stands for a caller's places: of them, it has only what is counted and held.
+  CREATE VIEW llm_quota_counter AS
+  SELECT stored.ctid AS row_id, stored.* FROM llm_quota_counters AS stored;
 END IF;
 
 -- The rules of a counter (docs/rules.md), each of them once.
@@ -274,14 +263,14 @@ BEGIN
     RETURN llm_quota_places_of(moment, demand);
   END IF;
 
-  SELECT stored.ctid, stored.* INTO own FROM llm_quota_counters AS stored
+  SELECT stored.* INTO own FROM llm_quota_counter AS stored
   WHERE stored.counters = demand.counters AND stored.caller = owner;
   IF NOT FOUND THEN
     UPDATE llm_quota AS quota SET tracked = quota.tracked + 1
     WHERE quota.counters = demand.counters AND quota.tracked < cap;
     IF NOT FOUND THEN
       owner := '"overflow"';
-      SELECT stored.ctid, stored.* INTO own FROM llm_quota_counters AS stored
+      SELECT stored.* INTO own FROM llm_quota_counter AS stored
       WHERE stored.counters = demand.counters AND stored.caller = owner;
     END IF;
   END IF;
@@ -438,7 +427,7 @@ BEGIN
     RETURN format('{%s}', llm_quota_state(own, moment));
   END IF;
 
-  SELECT stored.ctid, stored.* INTO own FROM llm_quota_counters AS stored
+  SELECT stored.* INTO own FROM llm_quota_counter AS stored
   WHERE stored.counters = asked.counters AND stored.caller = asked.caller;
   IF NOT FOUND THEN
     SELECT stored.tracked, coalesce(stored.unswept, '') AS unswept,
@@ -449,7 +438,7 @@ BEGIN
     IF sweep.tracked >= cap AND NOT EXISTS (
       SELECT FROM llm_quota_dead(asked.counters, sweep.unswept, sweep.swept_at)
     ) THEN
-      SELECT stored.ctid, stored.* INTO own FROM llm_quota_counters AS stored
+      SELECT stored.* INTO own FROM llm_quota_counter AS stored
       WHERE stored.counters = asked.counters AND stored.caller = '"overflow"';
     END IF;
   END IF;
@@ -484,11 +473,10 @@ BEGIN
     FROM (
       SELECT found.*, row_number() OVER (ORDER BY found.caller) AS position
       FROM (
-        SELECT stored.caller, stored.count,
-          llm_quota_held((stored.ctid, stored.*), moment) AS held,
+        SELECT stored.caller, stored.count, llm_quota_held(stored, moment) AS held,
           CASE WHEN NOT stored.is_zoned THEN stored.ends - moment END AS rest,
           CASE WHEN stored.is_zoned THEN stored.ends END AS "end"
-        FROM llm_quota_counters AS stored
+        FROM llm_quota_counter AS stored
         WHERE stored.counters = quota AND stored.caller >= first_caller
           AND stored.caller <> '"overflow"'
           AND stored.ends > CASE WHEN stored.is_zoned THEN given_date ELSE moment END
