@@ -426,8 +426,8 @@ const sql = [
   {
     file: 'store/postgres/schema.sql',
     what: 'a settlement changes any window',
-    from: '\n        AND stored.window_id = given.window_id;',
-    to: ';',
+    from: '\n        AND counted.window_id = given.window_id\n',
+    to: '\n',
     ...byRule(postgresContract, 'a settlement changes the window that counted, and no other')
   },
   {
@@ -553,8 +553,8 @@ const sql = [
   {
     file: 'store/postgres/schema.sql',
     what: 'places of any name are freed',
-    from: '\n        AND place.name = given.name;',
-    to: ';',
+    from: '\n        AND taken.name = given.name\n',
+    to: '\n        LIMIT 1\n',
     ...byTest(
       postgresContract.test,
       'a call that the server gets twice takes a place once and frees it once'

@@ -385,11 +385,11 @@ t.test('the schema of another version is named, and the migration leaves it alon
   const store = new PostgresQuotaStore({ pool, table: 'earlier' })
   await t.rejects(acquireOne(store, 'alice'), {
     message:
-      'the table earlier is not of version 6 of the schema: choose another table, or drop this ' +
+      'the table earlier is not of version 7 of the schema: choose another table, or drop this ' +
       'one with its functions, and run the SQL of postgresSchema'
   })
   await t.rejects(pool.exec(postgresSchema({ table: 'earlier' })), {
-    message: 'the table earlier is not of version 6 of the schema'
+    message: 'the table earlier is not of version 7 of the schema'
   })
   const { rows } = await pool.query("SELECT to_regclass('earlier_counters') AS found")
   t.same(rows, [{ found: null }])

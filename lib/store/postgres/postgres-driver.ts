@@ -9,6 +9,7 @@ import type {
   RequestOfCall
 } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
+import { arrayOf, recordOf } from './lists.js'
 import { readJson, type Fields } from './replies.js'
 import { codeOf, type CallFunction } from './schema.js'
 import { storedName, unstoredName } from './stored-names.js'
@@ -44,11 +45,11 @@ export class PostgresDriver implements Driver {
       'decide',
       time,
       this.#cap,
-      jsonOf(freed.map(storedPlace)),
-      jsonOf(renewed.map(storedPlace)),
-      jsonOf(settlements.map(storedSettlement)),
-      jsonOf(quotasOf(requests)),
-      jsonOf(requests.flatMap(storedRequest))
+      listOf(freed.map(storedPlace)),
+      listOf(renewed.map(storedPlace)),
+      listOf(settlements.map(storedSettlement)),
+      listOf(quotasOf(requests)),
+      listOf(requests.flatMap(storedRequest))
     )
     const fields = readJson(await reply.catch(rejectIfNotRun))
     const period = fields.number('period')
@@ -62,7 +63,7 @@ export class PostgresDriver implements Driver {
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
-    const asked = JSON.stringify(storedDemand(demand))
+    const asked = storedDemand(demand, null, true)
     const reply = await this.#callFunction('peek', time, this.#cap, asked)
     return reply === null ? null : readCount(readJson(reply), demand)
   }
@@ -104,24 +105,26 @@ function rejectIfNotRun (error: unknown): never {
   throw new NotRunError(error, briefCode.test(code))
 }
 
-/** Returns null for an empty list, which the server need not parse. */
-function jsonOf (list: readonly unknown[]): string | null {
-  return list.length === 0 ? null : JSON.stringify(list)
+/** Returns null for an empty list, for which the server has nothing to do. */
+function listOf (values: readonly string[]): string | null {
+  return values.length === 0 ? null : arrayOf(values)
 }
 
-function storedPlace ({ counters, callerKey, name }: NamedPlace) {
-  return { counters: storedName(counters), caller: storedName(callerKey), name }
+/** Returns the place as a row of `llm_quota_places` without an end. */
+function storedPlace ({ counters, callerKey, name }: NamedPlace): string {
+  return recordOf([storedName(counters), storedName(callerKey), name, null])
 }
 
-function storedSettlement (settlement: Settlement) {
+/** Returns the settlement as `llm_quota_settlement` of schema.sql. */
+function storedSettlement (settlement: Settlement): string {
   const { counters, callerKey, overflow, windowId, lessCount, lessHeld } = settlement
-  return {
-    counters: storedName(counters),
-    caller: overflow ? overflowCaller : storedName(callerKey),
-    window_id: windowId,
-    less_count: lessCount,
-    less_held: Object.fromEntries(lessHeld)
-  }
+  return recordOf([
+    storedName(counters),
+    overflow ? overflowCaller : storedName(callerKey),
+    windowId,
+    lessCount,
+    JSON.stringify(Object.fromEntries(lessHeld))
+  ])
 }
 
 /** Returns the names of the quotas with windows, each once. */
@@ -135,27 +138,27 @@ function quotasOf (requests: readonly RequestOfCall[]): string[] {
   return [...names].map(storedName)
 }
 
-function storedRequest ({ demands, place }: RequestOfCall) {
-  return demands.map((demand, index) => ({
-    ...storedDemand(demand),
-    place: demand.window === null ? place : undefined,
-    is_last: index === demands.length - 1
-  }))
+function storedRequest ({ demands, place }: RequestOfCall): string[] {
+  return demands.map((demand, index) =>
+    storedDemand(demand, demand.window === null ? place : null, index === demands.length - 1)
+  )
 }
 
-/** Returns the demand as `llm_quota_demand` of schema.sql. What is null there need not be sent. */
-function storedDemand (demand: Demand) {
-  return {
-    counters: storedName(demand.counters),
-    caller: storedName(demand.callerKey),
-    quota_limit: demand.limit,
-    least: demand.least,
-    most: demand.most,
-    is_estimate: demand.isEstimate,
-    window_length: demand.window ?? undefined,
-    window_start: demand.start ?? undefined,
-    window_end: demand.end ?? undefined
-  }
+/** Returns the demand as `llm_quota_demand` of schema.sql. */
+function storedDemand (demand: Demand, place: string | null, isLast: boolean): string {
+  return recordOf([
+    storedName(demand.counters),
+    storedName(demand.callerKey),
+    demand.limit,
+    demand.least,
+    demand.most,
+    demand.isEstimate,
+    demand.window,
+    demand.start,
+    demand.end,
+    place,
+    isLast
+  ])
 }
 
 function readDecided (fields: Fields, demand: Demand, period: number): Decided {

@@ -1,4 +1,4 @@
--- The tables and functions of PostgresQuotaStore, schema version 6, for PostgreSQL 14 and later.
+-- The tables and functions of PostgresQuotaStore, schema version 7, for PostgreSQL 14 and later.
 -- Running this again changes nothing. docs/postgres.md lists the privileges that a service needs,
 -- and how to remove everything.
 --
@@ -12,8 +12,8 @@
 -- for an empty table, and the plan must also suit a million rows.
 DO $schema$ BEGIN
 PERFORM pg_advisory_xact_lock(hashtextextended('fastify-llm-quota', 0)); -- other migrations
-IF to_regclass('llm_quota') IS NOT NULL AND to_regproc('llm_quota_version_6') IS NULL THEN
-  RAISE EXCEPTION 'the table % is not of version 6 of the schema', to_regclass('llm_quota')
+IF to_regclass('llm_quota') IS NOT NULL AND to_regproc('llm_quota_version_7') IS NULL THEN
+  RAISE EXCEPTION 'the table % is not of version 7 of the schema', to_regclass('llm_quota')
     USING HINT = 'Drop it with its functions and other tables, as the documentation of their '
       'version describes, or choose another table.';
 END IF;
@@ -74,6 +74,20 @@ IF to_regclass('llm_quota') IS NULL THEN
     place text,                         -- the name of the place
     is_last boolean                     -- of its request
   );
+
+  -- What an acquisition gives back: `Settlement` of lib/store/shared/driver.ts.
+  CREATE TYPE llm_quota_settlement AS (
+    counters text,
+    caller text,
+    window_id bigint,
+    less_count bigint,
+    less_held json                      -- by period
+  );
+
+  -- The counters with where their rows are, so that a write finds them without a look at an index.
+  -- The row type also stands for a caller's places: of them, it has only what is counted and held.
+  CREATE VIEW llm_quota_counter AS
+  SELECT stored.ctid AS row_id, stored.* FROM llm_quota_counters AS stored;
 END IF;
 
 -- The rules of a counter (docs/rules.md), each of them once.
@@ -93,7 +107,7 @@ LANGUAGE sql IMMUTABLE AS
 'SELECT moment / 600000';
 
 -- What was admitted in this period of ten minutes, or in the one before, and not settled since.
-CREATE OR REPLACE FUNCTION llm_quota_held(own llm_quota_counters, moment bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION llm_quota_held(own llm_quota_counter, moment bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $function$
   SELECT least(own.count, CASE llm_quota_period(moment) - own.period
     WHEN 0 THEN own.held + own.held_before
@@ -110,7 +124,7 @@ LANGUAGE sql IMMUTABLE AS
 -- Returns the state of a counter, or of a caller's places, as fields of JSON: those of `Decided` of
 -- lib/store/shared/driver.ts, where `rest` is the time until the window ends, and `end` when it
 -- ends; null for places.
-CREATE OR REPLACE FUNCTION llm_quota_state(own llm_quota_counters, moment bigint) RETURNS text
+CREATE OR REPLACE FUNCTION llm_quota_state(own llm_quota_counter, moment bigint) RETURNS text
 LANGUAGE sql STABLE AS $function$
   SELECT format(
     '"count":%s,"held":%s,"rest":%s,"end":%s,"overflow":%s,"windowId":%s',
@@ -223,9 +237,9 @@ END $function$;
 
 -- Returns the other places of a caller as a counter.
 CREATE OR REPLACE FUNCTION llm_quota_places_of(moment bigint, demand llm_quota_demand)
-RETURNS llm_quota_counters LANGUAGE plpgsql AS $function$
+RETURNS llm_quota_counter LANGUAGE plpgsql AS $function$
 DECLARE
-  own llm_quota_counters;
+  own llm_quota_counter;
 BEGIN
   SELECT count(*) INTO own.count FROM llm_quota_places AS place
   WHERE place.counters = demand.counters AND place.caller = demand.caller AND place.ends > moment
@@ -239,24 +253,24 @@ END $function$;
 -- Returns the counter that a demand reaches: the caller's own, or at the caller cap the overflow
 -- counter, with a new window if the last one is over. For a place, only what is counted.
 CREATE OR REPLACE FUNCTION llm_quota_reach(moment bigint, cap bigint, demand llm_quota_demand)
-RETURNS llm_quota_counters LANGUAGE plpgsql AS $function$
+RETURNS llm_quota_counter LANGUAGE plpgsql AS $function$
 DECLARE
   this_period CONSTANT bigint := llm_quota_period(moment);
   owner text := demand.caller;
-  own llm_quota_counters;
+  own llm_quota_counter;
 BEGIN
   IF demand.window_length IS NULL THEN
     RETURN llm_quota_places_of(moment, demand);
   END IF;
 
-  SELECT stored.* INTO own FROM llm_quota_counters AS stored
+  SELECT stored.* INTO own FROM llm_quota_counter AS stored
   WHERE stored.counters = demand.counters AND stored.caller = owner;
   IF NOT FOUND THEN
     UPDATE llm_quota AS quota SET tracked = quota.tracked + 1
     WHERE quota.counters = demand.counters AND quota.tracked < cap;
     IF NOT FOUND THEN
       owner := '"overflow"';
-      SELECT stored.* INTO own FROM llm_quota_counters AS stored
+      SELECT stored.* INTO own FROM llm_quota_counter AS stored
       WHERE stored.counters = demand.counters AND stored.caller = owner;
     END IF;
   END IF;
@@ -270,7 +284,7 @@ BEGIN
     ON CONFLICT (counters, caller) DO UPDATE SET count = 0, held = 0, held_before = 0,
       period = excluded.period, ends = excluded.ends, is_zoned = excluded.is_zoned,
       window_id = excluded.window_id
-    RETURNING stored.* INTO own;
+    RETURNING stored.ctid, stored.* INTO own;
   ELSIF own.period < this_period THEN
     own.held_before := CASE WHEN own.period = this_period - 1 THEN own.held ELSE 0 END;
     own.held := 0;
@@ -287,12 +301,12 @@ CREATE OR REPLACE FUNCTION llm_quota_decide_request(
 DECLARE
   unlimited CONSTANT bigint := 9007199254740991;
   demand llm_quota_demand;
-  own llm_quota_counters;
-  reached llm_quota_counters[];        -- the counters of the demands
+  own llm_quota_counter;
+  reached llm_quota_counter[];         -- the counters of the demands
   has_room boolean;
   is_admitted boolean := true;
   granted bigint := 0;
-  decided text := '';
+  decided text[];
 BEGIN
   FOREACH demand IN ARRAY demands LOOP
     own := llm_quota_reach(moment, cap, demand);
@@ -317,95 +331,95 @@ BEGIN
       UPDATE llm_quota_counters AS stored
       SET count = own.count, held = own.held, held_before = own.held_before, period = own.period,
         dead_from = greatest(stored.dead_from, moment + demand.window_length + 60000)
-      WHERE stored.counters = own.counters AND stored.caller = own.caller;
+      WHERE stored.ctid = own.row_id;
     ELSIF is_admitted THEN
       INSERT INTO llm_quota_places
       VALUES (demand.counters, demand.caller, demand.place, moment + 30000)
       ON CONFLICT DO NOTHING;
     END IF;
-    decided := decided || format(
-      ',{"hasRoom":%s,"granted":%s,%s}', has_room::text, granted, llm_quota_state(own, moment)
-    );
+    decided := array_append(decided, format(
+      '{"hasRoom":%s,"granted":%s,%s}', has_room::text, granted, llm_quota_state(own, moment)
+    ));
   END LOOP;
-  RETURN '[' || substr(decided, 2) || ']';
+  RETURN format('[%s]', array_to_string(decided, ','));
 END $function$;
 
--- Does all of a call (`Call` of lib/store/shared/driver.ts) in one step. Lists are JSON as text,
+-- Does all of a call (`Call` of lib/store/shared/driver.ts) in one step. Lists are arrays as text,
 -- because clients differ in what they make of a parameter of another type; null if they are empty.
 -- The settings have each statement planned once, to find rows by their keys. Without `jit = off`,
 -- the server would compile what reads the sequences, which have no index.
 CREATE OR REPLACE FUNCTION llm_quota_decide(
   given_time bigint,
   cap bigint,
-  freed text,          -- counters, caller, name
+  freed text,          -- of llm_quota_places, without an end
   renewed text,        -- the same
-  settlements text,    -- counters, caller, window_id, less_count, less_held by period
+  settlements text,    -- of llm_quota_settlement
   quotas text,         -- the names of the quotas with windows that are asked
-  demands text         -- of all requests, as llm_quota_demand
+  demands text         -- of llm_quota_demand, of all requests
 ) RETURNS text LANGUAGE plpgsql
 SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $function$
 DECLARE
   moment CONSTANT bigint := llm_quota_begin(given_time);
-  given record;
   demand llm_quota_demand;
   request llm_quota_demand[];
-  decided text := '';
+  decided text[];
 BEGIN
   IF freed IS NOT NULL THEN
-    FOR given IN SELECT * FROM json_populate_recordset(NULL::llm_quota_places, freed::json) LOOP
-      DELETE FROM llm_quota_places AS place
-      WHERE place.counters = given.counters AND place.caller = given.caller
-        AND place.name = given.name;
-    END LOOP;
+    DELETE FROM llm_quota_places AS place USING unnest(freed::llm_quota_places[]) AS given
+    WHERE place.ctid = (
+      SELECT taken.ctid FROM llm_quota_places AS taken
+      WHERE taken.counters = given.counters AND taken.caller = given.caller
+        AND taken.name = given.name
+    );
   END IF;
   IF renewed IS NOT NULL THEN
     INSERT INTO llm_quota_places AS place
     SELECT held.counters, held.caller, held.name, moment + 30000
-    FROM json_populate_recordset(NULL::llm_quota_places, renewed::json) AS held
+    FROM unnest(renewed::llm_quota_places[]) AS held
     ON CONFLICT (counters, caller, name) DO UPDATE SET ends = excluded.ends;
   END IF;
 
   IF settlements IS NOT NULL THEN
-    FOR given IN SELECT * FROM json_to_recordset(settlements::json) AS settlement (
-      counters text, caller text, window_id bigint, less_count bigint, less_held json
-    ) LOOP
-      UPDATE llm_quota_counters AS stored
-      SET count = greatest(0, stored.count - given.less_count),
-        held = greatest(0, stored.held - llm_quota_less(given.less_held, stored.period)),
-        held_before = greatest(
-          0, stored.held_before - llm_quota_less(given.less_held, stored.period - 1)
-        )
-      WHERE stored.counters = given.counters AND stored.caller = given.caller
-        AND stored.window_id = given.window_id;
-    END LOOP;
+    UPDATE llm_quota_counters AS stored
+    SET count = greatest(0, stored.count - given.less_count),
+      held = greatest(0, stored.held - llm_quota_less(given.less_held, stored.period)),
+      held_before = greatest(
+        0, stored.held_before - llm_quota_less(given.less_held, stored.period - 1)
+      )
+    FROM unnest(settlements::llm_quota_settlement[]) AS given
+    WHERE stored.ctid = (
+      SELECT counted.ctid FROM llm_quota_counters AS counted
+      WHERE counted.counters = given.counters AND counted.caller = given.caller
+        AND counted.window_id = given.window_id
+    );
   END IF;
 
   IF demands IS NOT NULL THEN
     PERFORM llm_quota_sweep(moment, asked.counters)
-    FROM json_array_elements_text(quotas::json) AS asked (counters);
-    FOR demand IN SELECT * FROM json_populate_recordset(NULL::llm_quota_demand, demands::json) LOOP
+    FROM unnest(quotas::text[]) AS asked (counters);
+    FOREACH demand IN ARRAY demands::llm_quota_demand[] LOOP
       request := array_append(request, demand);
       IF demand.is_last THEN
-        decided := decided || ',' || llm_quota_decide_request(moment, cap, request);
+        decided := array_append(decided, llm_quota_decide_request(moment, cap, request));
         request := NULL;
       END IF;
     END LOOP;
   END IF;
   RETURN format(
-    '{"period":%s,"decided":[%s]}', llm_quota_period(moment), substr(decided, 2)
+    '{"period":%s,"decided":[%s]}', llm_quota_period(moment), array_to_string(decided, ',')
   );
 END $function$;
 
--- Returns the state of the counter that a demand, as JSON, would reach now, after a sweep if one is
+-- Returns the state of the counter that a demand, as text, would reach now, after a sweep if one is
 -- due; null for a new window. Changes nothing.
 CREATE OR REPLACE FUNCTION llm_quota_peek(given_time bigint, cap bigint, demand text) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
   moment CONSTANT bigint := (llm_quota_now(given_time)).moment;
-  asked CONSTANT llm_quota_demand := json_populate_record(NULL::llm_quota_demand, demand::json);
-  own llm_quota_counters;
+  asked CONSTANT llm_quota_demand := demand::llm_quota_demand;
+  own llm_quota_counter;
   sweep record;
 BEGIN
   IF asked.window_length IS NULL THEN
@@ -413,7 +427,7 @@ BEGIN
     RETURN format('{%s}', llm_quota_state(own, moment));
   END IF;
 
-  SELECT stored.* INTO own FROM llm_quota_counters AS stored
+  SELECT stored.* INTO own FROM llm_quota_counter AS stored
   WHERE stored.counters = asked.counters AND stored.caller = asked.caller;
   IF NOT FOUND THEN
     SELECT stored.tracked, coalesce(stored.unswept, '') AS unswept,
@@ -424,7 +438,7 @@ BEGIN
     IF sweep.tracked >= cap AND NOT EXISTS (
       SELECT FROM llm_quota_dead(asked.counters, sweep.unswept, sweep.swept_at)
     ) THEN
-      SELECT stored.* INTO own FROM llm_quota_counters AS stored
+      SELECT stored.* INTO own FROM llm_quota_counter AS stored
       WHERE stored.counters = asked.counters AND stored.caller = '"overflow"';
     END IF;
   END IF;
@@ -462,7 +476,7 @@ BEGIN
         SELECT stored.caller, stored.count, llm_quota_held(stored, moment) AS held,
           CASE WHEN NOT stored.is_zoned THEN stored.ends - moment END AS rest,
           CASE WHEN stored.is_zoned THEN stored.ends END AS "end"
-        FROM llm_quota_counters AS stored
+        FROM llm_quota_counter AS stored
         WHERE stored.counters = quota AND stored.caller >= first_caller
           AND stored.caller <> '"overflow"'
           AND stored.ends > CASE WHEN stored.is_zoned THEN given_date ELSE moment END
@@ -506,5 +520,5 @@ BEGIN
 END $function$;
 
 -- The store looks for this function before its first decision.
-CREATE OR REPLACE FUNCTION llm_quota_version_6() RETURNS void LANGUAGE sql AS '';
+CREATE OR REPLACE FUNCTION llm_quota_version_7() RETURNS void LANGUAGE sql AS '';
 END $schema$;
