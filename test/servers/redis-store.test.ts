@@ -185,12 +185,12 @@ t.test(
     t.same(
       (await client.hkeys('mine:{0}')).sort(),
       [
-        'layout:5',
-        'windows:default',
-        'windows:default overflow',
-        'windows:chat.tokens.day',
-        'windows:chat.tokens.day overflow',
-        'places:streams.concurrent'
+        'layout:6',
+        'mine:{0}:windows:default',
+        'mine:{0}:windows:default overflow',
+        'mine:{0}:windows:chat.tokens.day',
+        'mine:{0}:windows:chat.tokens.day overflow',
+        'mine:{0}:places:streams.concurrent'
       ].sort()
     )
     for (const counters of ['default', 'chat.tokens.day']) {
