@@ -282,7 +282,7 @@ t.test('another layout, older or newer, is refused by name and not changed', asy
   ]
   const layouts = [
     () => client.sadd('llm-quota:{0}', 'llm-quota:{0}:default'),
-    () => client.hset('llm-quota:{0}', 'layout:6', 'of a later version'),
+    () => client.hset('llm-quota:{0}', 'layout:7', 'of a later version'),
     () => client.set('llm-quota:{0}', "another program's")
   ]
   for (const write of layouts) {
