@@ -118,8 +118,8 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'the windows of a time zone are not known as such',
-    from: 'quota.retention, quota.isZoned = window + MINUTE, isZoned',
-    to: 'quota.retention = window + MINUTE',
+    from: 'retention, isZoned = window + MINUTE, hasZone',
+    to: 'retention = window + MINUTE',
     ...byRule(
       redisContract,
       'peek, list, forget and settlements follow the windows of a time zone'
@@ -128,7 +128,7 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'the counters do not expire',
-    from: '    redis.call(\'PEXPIRE\', quota.key, quota.expires - now)\n',
+    from: "  if quota.lasts then redis.call('PEXPIRE', quota.key, quota.lasts) end\n",
     to: '',
     ...byTest(
       'test/servers/redis-store.test.ts',
@@ -148,7 +148,7 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'counters that were lost have no new expiry',
-    from: '  if quota.tracked == 0 then quota.expires = NEVER end\n',
+    from: '  if tracked == 0 then expires = NEVER end\n',
     to: '',
     ...byTest(
       'test/servers/redis-lost-keys.test.ts',
@@ -158,7 +158,7 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'counters of a clock that was lost stay',
-    from: "  if not text then redis.call('UNLINK', quota.key) end\n",
+    from: "  if not record then redis.call('UNLINK', key) end\n",
     to: '',
     ...byTest(
       'test/servers/redis-clock-set-back.test.ts',
@@ -245,8 +245,8 @@ const lua = [
   {
     file: 'store/redis/layout.part.lua',
     what: 'places last 15 s longer',
-    from: 'local PLACE_DURATION = 30000 --',
-    to: 'local PLACE_DURATION = 45000 --',
+    from: "local PLACE_DURATION = '30000' --",
+    to: "local PLACE_DURATION = '45000' --",
     ...byTest(
       'test/servers/redis-places.test.ts',
       'the places of an ended process are free after 30 s, and no earlier'
@@ -276,8 +276,8 @@ const lua = [
   {
     file: 'store/redis/layout.part.lua',
     what: 'a caller is removed a sweep late',
-    from: '>= quota.retention',
-    to: '> quota.retention',
+    from: '>= retention',
+    to: '> retention',
     ...byRule(
       redisContract,
       'a sweep removes a caller one window and 60 s after its last request, before a lookup'

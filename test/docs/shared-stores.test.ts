@@ -4,6 +4,7 @@ import t from 'tap'
 
 const page = readFileSync('docs/shared-stores.md', 'utf8')
 const layout = readFileSync('lib/store/redis/layout.part.lua', 'utf8')
+const decide = readFileSync('lib/store/redis/decide.lua', 'utf8')
 
 const [, version = ''] = /LAYOUT = '(layout:\d+)'/.exec(layout) ?? []
 
@@ -14,23 +15,22 @@ function describedRecord (field: string): string[] {
   return [...record.matchAll(/`(\w+)`/g)].map(([, name = '']) => name)
 }
 
-/** The names to which the scripts assign the numbers of a record. */
-function readRecord (start: string): string[] {
-  const [, after = ''] = layout.split(start)
-  const names = /([\w.,\s]+?) =\s+struct\.unpack/.exec(after)?.[1]?.split(',') ?? []
-  return names.map((name) => name.trim().replace(/^(local |quota\.)/, ''))
+/** The names to which a script assigns the numbers of a record. */
+function readRecord (script: string, assigned: RegExp): string[] {
+  const names = assigned.exec(script)?.[1]?.split(',') ?? []
+  return names.map((name) => name.trim())
 }
 
 t.test('each record has the numbers that the page lists, in their order', async (t) => {
-  const records: [field: string, start: string, numbers: number][] = [
-    [`\`${version}\``, 'function startClock (text, time)', 4],
-    ['`windows:<quota>`', 'function readQuota (text)', 6],
-    ['caller', 'function readCounter (text, period)', 7]
+  const records: [field: string, script: string, assigned: RegExp, numbers: number][] = [
+    [`\`${version}\``, layout, /local ([\w, ]+) =\s+struct\.unpack\('dddd',/, 4],
+    ['`S:windows:<quota>`', decide, /local ([\w, ]+) =\s+unpackNumbers\(QUOTA,/, 6],
+    ['caller', layout, /local ([\w, ]+) =\s+struct\.unpack\('ddddddd',/, 7]
   ]
-  for (const [field, start, numbers] of records) {
+  for (const [field, script, assigned, numbers] of records) {
     const described = describedRecord(field)
     t.equal(described.length, numbers, field)
-    t.same(readRecord(start), described, field)
+    t.same(readRecord(script, assigned), described, field)
   }
 })
 

@@ -185,12 +185,12 @@ t.test(
     t.same(
       (await client.hkeys('mine:{0}')).sort(),
       [
-        'layout:5',
-        'windows:default',
-        'windows:default overflow',
-        'windows:chat.tokens.day',
-        'windows:chat.tokens.day overflow',
-        'places:streams.concurrent'
+        'layout:6',
+        'mine:{0}:windows:default',
+        'mine:{0}:windows:default overflow',
+        'mine:{0}:windows:chat.tokens.day',
+        'mine:{0}:windows:chat.tokens.day overflow',
+        'mine:{0}:places:streams.concurrent'
       ].sort()
     )
     for (const counters of ['default', 'chat.tokens.day']) {
@@ -282,7 +282,7 @@ t.test('another layout, older or newer, is refused by name and not changed', asy
   ]
   const layouts = [
     () => client.sadd('llm-quota:{0}', 'llm-quota:{0}:default'),
-    () => client.hset('llm-quota:{0}', 'layout:6', 'of a later version'),
+    () => client.hset('llm-quota:{0}', 'layout:7', 'of a later version'),
     () => client.set('llm-quota:{0}', "another program's")
   ]
   for (const write of layouts) {

@@ -126,7 +126,7 @@ t.test('the time of a call is that of the server, or of the clock of the store',
     const evaluateSource = async (
       _script: string,
       _keys: readonly string[],
-      [_field, _cursor, time]: readonly (string | Buffer)[]
+      [_cursor, time]: readonly (string | Buffer)[]
     ) => {
       sent.push(time)
       return ['0', 'alice', '3 2 60000 0']

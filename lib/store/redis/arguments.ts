@@ -9,17 +9,17 @@ export interface ScriptArguments {
 }
 
 /**
- * The field of a quota with windows in the shard, and the end of its key.
+ * The end of the key of a quota's counters.
  *
  * @param counters The name of the counters. On the server it has no space, because a space follows
  *   it, and differs for different counters.
  */
-export function windowsField (counters: string): string {
+export function windowsKey (counters: string): string {
   return `windows:${quotaName(counters)}`
 }
 
-/** The field of a quota of concurrent requests in the shard, and the end of its key. */
-export function placesField (counters: string): string {
+/** The end of the key of the callers of a quota of concurrent requests. */
+export function placesKey (counters: string): string {
   return `places:${quotaName(counters)}`
 }
 
@@ -38,18 +38,14 @@ interface WindowedQuota {
   isZoned: boolean
 }
 
-/** A caller with places that a call is about. Positions count from 1. */
-interface Holder extends Caller {
-  readonly position: number
-}
-
 /** The arguments of decide.lua, which describes them: numbers of eight bytes, and names. */
 export class DecideArguments implements ScriptArguments {
   readonly keys: readonly string[]
   readonly parameters: readonly (string | Buffer)[]
   readonly #quotas = new Map<string, WindowedQuota>()
   readonly #concurrent = new Set<string>()
-  readonly #holders = new Map<string, Holder>()
+  /** The ends of the keys of callers' places, with their positions, which count from 1. */
+  readonly #holders = new Map<string, number>()
   readonly #placeNames: string[] = []
   /** How long the shard must last after this call, in milliseconds. */
   #keep = 0
@@ -65,17 +61,13 @@ export class DecideArguments implements ScriptArguments {
     const settlementCount = this.#addSettlements(numbers, call)
     const demandCount = this.#addRequests(numbers, call)
     const quotas = [...this.#quotas.values()]
-    const holders = [...this.#holders.values()]
-    const fields = quotas.map(({ counters }) => windowsField(counters))
-    for (const counters of this.#concurrent) fields.push(placesField(counters))
-
     const header = [
       call.time ?? -1,
       cap,
       this.#keep,
       quotas.length,
       this.#concurrent.size,
-      holders.length,
+      this.#holders.size,
       call.freed.length,
       call.renewed.length,
       settlementCount,
@@ -85,25 +77,18 @@ export class DecideArguments implements ScriptArguments {
     for (const { window, isZoned, rows } of quotas) {
       header.push(window, Number(isZoned), rows.size)
     }
-    this.keys = [
-      shard,
-      ...fields.map((field) => `${shard}:${field}`),
-      ...holders.flatMap(({ counters, callerKey }) => {
-        const callers = `${shard}:${placesField(counters)}`
-        return [`${callers} ${callerKey}`, callers]
-      })
-    ]
+    const ends = quotas.map(({ counters }) => windowsKey(counters))
+    ends.push(...this.#concurrent, ...this.#holders.keys())
+    this.keys = [shard, ...ends.map((end) => `${shard}:${end}`)]
     this.parameters = [
       Buffer.from(new Float64Array(header.concat(numbers)).buffer),
-      ...fields,
       ...quotas.flatMap(({ rows }) => [...rows.keys()]),
-      ...holders.map(({ callerKey }) => callerKey),
       ...this.#placeNames
     ]
   }
 
   #addPlace (numbers: number[], place: NamedPlace): void {
-    numbers.push(this.#holderOf(place).position)
+    numbers.push(this.#holderOf(place))
     this.#placeNames.push(place.name)
   }
 
@@ -141,7 +126,7 @@ export class DecideArguments implements ScriptArguments {
   #addDemand (numbers: number[], demand: Demand): void {
     const { counters, callerKey, limit, least, most, isEstimate, window, start, end } = demand
     if (window === null) {
-      numbers.push(0, this.#holderOf(demand).position)
+      numbers.push(0, this.#holderOf(demand))
       this.#keep = Math.max(this.#keep, placeDuration)
     } else {
       const quota = this.#quotaOf(counters)
@@ -163,15 +148,16 @@ export class DecideArguments implements ScriptArguments {
     return quota
   }
 
-  #holderOf ({ counters, callerKey }: Caller): Holder {
-    const name = `${placesField(counters)} ${callerKey}`
-    let holder = this.#holders.get(name)
-    if (holder === undefined) {
-      holder = { counters, callerKey, position: this.#holders.size + 1 }
-      this.#holders.set(name, holder)
-      this.#concurrent.add(counters)
+  #holderOf ({ counters, callerKey }: Caller): number {
+    const callers = placesKey(counters)
+    const holder = `${callers} ${callerKey}`
+    let position = this.#holders.get(holder)
+    if (position === undefined) {
+      position = this.#holders.size + 1
+      this.#holders.set(holder, position)
+      this.#concurrent.add(callers)
     }
-    return holder
+    return position
   }
 }
 

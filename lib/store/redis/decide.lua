@@ -2,10 +2,10 @@
 -- the requests in their order.
 -- include layout.part.lua
 -- KEYS: the shard; the counters of each quota with windows; the callers of each quota of concurrent
--- requests; and of each caller with places, a holder, its places and the callers of its quota.
+-- requests; and the places of each caller who takes, frees or renews some, a holder.
 -- ARGV[1] has numbers of eight bytes, read below in the order in which arguments.ts writes them; in
--- JSON, they would cost a fifth more. Then come names: the field of each quota, the callers of each
--- quota with windows, the holders, and the places that are freed, renewed, and taken.
+-- JSON, they would cost a fifth more. Then come names: the callers of each quota with windows, and
+-- the places that are freed, renewed, and taken.
 -- Returns numbers with spaces between them: the period, and for each demand of each request what
 -- was granted (-1 if it has no room), the count, what is held, how long the window stays open or,
 -- in a time zone, when it ends (0 for a place), its id, and whether it is of overflow (1 or 0).
@@ -16,7 +16,7 @@ local format, pack, unpackNumbers = string.format, struct.pack, struct.unpack
 local time, cap, keep, windowedCount, concurrentCount, holderCount, freedCount, renewedCount,
   settlementCount, requestCount, demandCount, at = unpackNumbers('ddddddddddd', NUMBERS)
 local quotaCount = windowedCount + concurrentCount
-local found = readShard(unpack(ARGV, 2, 1 + quotaCount))
+local found = readShard(unpack(KEYS, 2, 1 + quotaCount))
 local now, offset, latestId, shardExpires = startClock(found[1], time)
 local period = math.floor(now / PERIOD)
 
@@ -28,54 +28,65 @@ if isExpiring then redis.call('PEXPIRE', SHARD, shardExpires - now) end
 
 -- The window is 0 if no request reaches the quota. Sweeps look at about a page of counters, of all
 -- quotas together.
-local quotas, unlooked, name = {}, PAGE, 1 + quotaCount
+local quotas, unlooked, name = {}, PAGE, 1
 for position = 1, windowedCount do
-  local window, isZoned, callerCount
-  window, isZoned, callerCount, at = unpackNumbers('ddd', NUMBERS, at)
-  local text = found[1 + position]
-  local quota = readQuota(text or pack('dddddd', now, 0, -1, 0, 0, NEVER))
-  quota.key, quota.field, quota.window = KEYS[1 + position], ARGV[1 + position], window
+  local key, record = KEYS[1 + position], found[1 + position]
+  local window, hasZone, callerCount
+  window, hasZone, callerCount, at = unpackNumbers('ddd', NUMBERS, at)
   -- Counters whose quota has no record have times of a clock that was lost.
-  if not text then redis.call('UNLINK', quota.key) end
+  if not record then redis.call('UNLINK', key) end
+  local sweptAt, sweeps, cursor, retention, isZoned, expires =
+    unpackNumbers(QUOTA, record or pack(QUOTA, now, 0, -1, 0, 0, NEVER))
+  local isChanged = false
   if window > 0 then
-    quota.isChanged = quota.retention ~= window + MINUTE or quota.isZoned ~= isZoned
-    quota.retention, quota.isZoned = window + MINUTE, isZoned
-    if quota.cursor < 0 and now - quota.sweptAt >= MINUTE then
-      quota.sweptAt, quota.sweeps, quota.cursor, quota.isChanged = now, quota.sweeps + 1, 0, true
+    isChanged = retention ~= window + MINUTE or isZoned ~= hasZone
+    retention, isZoned = window + MINUTE, hasZone
+    if cursor < 0 and now - sweptAt >= MINUTE then
+      sweptAt, sweeps, cursor, isChanged = now, sweeps + 1, 0, true
     end
-  end
-  if window > 0 and quota.cursor >= 0 and unlooked > 0 then
-    local page = redis.call('HSCAN', quota.key, quota.cursor, 'COUNT', PAGE)
-    for index = 1, #page[2], 2 do
-      if isDead(quota, page[2][index + 1]) then redis.call('HDEL', quota.key, page[2][index]) end
+    if cursor >= 0 and unlooked > 0 then
+      local page = redis.call('HSCAN', key, cursor, 'COUNT', PAGE)
+      for index = 1, #page[2], 2 do
+        local caller, text = page[2][index], page[2][index + 1]
+        if isDead(text, sweptAt, retention) then redis.call('HDEL', key, caller) end
+      end
+      cursor, isChanged = page[1] == '0' and -1 or tonumber(page[1]), true
+      unlooked = unlooked - #page[2] / 2
     end
-    quota.cursor, quota.isChanged = page[1] == '0' and -1 or tonumber(page[1]), true
-    unlooked = unlooked - #page[2] / 2
   end
   -- Callers without a counter of their own have false in its place.
-  quota.counters, quota.firstName = {}, name
-  local texts = redis.call('HMGET', quota.key, unpack(ARGV, name + 1, name + callerCount))
-  for row, counterText in ipairs(texts) do
-    quota.counters[row] = counterText and readCounter(counterText, period)
-    if not counterText then quota.tracked = quota.tracked or redis.call('HLEN', quota.key) end
+  local counters, tracked = redis.call('HMGET', key, unpack(ARGV, name + 1, name + callerCount))
+  for row, text in ipairs(counters) do
+    counters[row] = text and readCounter(text, period)
+    if not text then tracked = tracked or redis.call('HLEN', key) end
   end
   -- Without counters, the key does not exist, and has lost its expiry.
-  if quota.tracked == 0 then quota.expires = NEVER end
-  quotas[position] = quota
+  if tracked == 0 then expires = NEVER end
+  local isExpiring = window > 0 and now + retention > expires
+  if isExpiring then expires = now + retention + MINUTE end
+  if isChanged or isExpiring then
+    redis.call('HSET', SHARD, key,
+      pack(QUOTA, sweptAt, sweeps, cursor, retention, isZoned, expires))
+  end
+  quotas[position] = {
+    key = key, window = window, counters = counters, tracked = tracked, overflow = false,
+    firstName = name, lasts = isExpiring and expires - now
+  }
   name = name + callerCount
 end
 
 local function overflowOf (quota)
   quota.overflow = quota.overflow or
-    readCounter(redis.call('HGET', SHARD, quota.field .. ' overflow'), period)
+    readCounter(redis.call('HGET', SHARD, quota.key .. ' overflow'), period)
   return quota.overflow
 end
 
 -- Counts what has not ended in a sorted set, and removes what has. A command takes the text of a
 -- time for half of what its number costs.
 local removable = PAGE
-local nowText = concurrentCount > 0 and format('%d', now)
-local endText = concurrentCount > 0 and format('%d', now + PLACE_DURATION)
+local canTakePlaces = concurrentCount > 0 and requestCount + renewedCount > 0
+local nowText = canTakePlaces and format('%d', now)
+local endText = canTakePlaces and format('%d', now + tonumber(PLACE_DURATION))
 local function countNotEnded (key)
   local count = redis.call('ZCARD', key)
   local ended = count > 0 and redis.call('ZCOUNT', key, '-inf', nowText) or 0
@@ -91,16 +102,17 @@ local function hold (holder, place)
   redis.call('ZADD', holder.callersKey, endText, holder.caller)
 end
 
--- Free and renew places. The places of a holder have the form of a counter.
+-- Free and renew places. Those of a holder have the form of a counter, and a key that consists of
+-- the key of the quota's callers, a space, and the caller.
 local holders = {}
 for position = 1, holderCount do
-  local key = 2 * position + quotaCount
+  local key = KEYS[1 + quotaCount + position]
+  local space = string.find(key, ' ', #SHARD + 1, true)
   holders[position] = {
-    key = KEYS[key], callersKey = KEYS[key + 1], caller = ARGV[name + position],
+    key = key, callersKey = string.sub(key, 1, space - 1), caller = string.sub(key, space + 1),
     count = false, held = 0, heldBefore = 0, ends = now, id = 0
   }
 end
-name = name + holderCount
 for index = 1, freedCount + renewedCount do
   local position
   position, at = unpackNumbers('d', NUMBERS, at)
@@ -147,7 +159,7 @@ local function reach (quota, row, starts, ends)
 end
 
 -- Decide on the requests. The quota's position is 0 for a place, whose row is that of its holder.
-local reply, demands = { format('%d', period) }, {}
+local reply, demands = { period }, {}
 for _ = 1, requestCount do
   local size, hasPlaces
   size, hasPlaces, at = unpackNumbers('dd', NUMBERS, at)
@@ -193,31 +205,24 @@ local function writeCounter (its)
     its.lastSeen, its.count, its.held, its.heldBefore, period, its.ends, its.id)
 end
 for position = windowedCount + 1, quotaCount do
-  if not found[1 + position] then redis.call('HSET', SHARD, ARGV[1 + position], '') end
-  if requestCount + renewedCount > 0 then -- a place can have been taken
+  if not found[1 + position] then redis.call('HSET', SHARD, KEYS[1 + position], '') end
+  if canTakePlaces then
     countNotEnded(KEYS[1 + position])
     redis.call('PEXPIRE', KEYS[1 + position], PLACE_DURATION)
   end
 end
 for _, quota in ipairs(quotas) do
-  local written, size = {}, 0
+  local command = { 'HSET', quota.key }
   for row, counter in ipairs(quota.counters) do
     if counter and counter.isChanged then
-      written[size + 1], written[size + 2] = ARGV[quota.firstName + row], writeCounter(counter)
-      size = size + 2
+      local last = #command
+      command[last + 1], command[last + 2] = ARGV[quota.firstName + row], writeCounter(counter)
     end
   end
-  if size > 0 then redis.call('HSET', quota.key, unpack(written)) end
+  if #command > 2 then redis.call(unpack(command)) end
   if quota.overflow then
-    redis.call('HSET', SHARD, quota.field .. ' overflow', writeCounter(quota.overflow))
+    redis.call('HSET', SHARD, quota.key .. ' overflow', writeCounter(quota.overflow))
   end
-  if quota.window > 0 and now + quota.retention > quota.expires then
-    quota.expires, quota.isChanged = now + quota.retention + MINUTE, true
-    redis.call('PEXPIRE', quota.key, quota.expires - now)
-  end
-  if quota.isChanged then
-    redis.call('HSET', SHARD, quota.field, pack('dddddd', quota.sweptAt, quota.sweeps,
-      quota.cursor, quota.retention, quota.isZoned, quota.expires))
-  end
+  if quota.lasts then redis.call('PEXPIRE', quota.key, quota.lasts) end
 end
 return table.concat(reply, ' ')

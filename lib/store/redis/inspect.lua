@@ -2,12 +2,13 @@
 -- include layout.part.lua
 --
 -- KEYS: the shard, the counters of the quota if it has windows, and its callers if it has places.
--- ARGV: the field of the quota; the time of the store's own clock, negative for the server's.
+-- ARGV: the time of the store's own clock, negative for the server's.
 --
 -- Returns both numbers with a space between them.
-local found = readShard(ARGV[1])
+local found = readShard(KEYS[2])
 if found[2] then
-  return string.format('%d %d', redis.call('HLEN', KEYS[2]), readQuota(found[2]).sweeps)
+  local _, sweeps = struct.unpack(QUOTA, found[2])
+  return string.format('%d %d', redis.call('HLEN', KEYS[2]), sweeps)
 end
-local now = startClock(found[1], tonumber(ARGV[2]))
+local now = startClock(found[1], tonumber(ARGV[1]))
 return redis.call('ZCOUNT', KEYS[3], '(' .. string.format('%d', now), '+inf') .. ' 0'

@@ -1,17 +1,18 @@
 -- The layout of a shard (docs/shared-stores.md). All scripts but clear.lua begin with it.
 --
--- The shard, KEYS[1], is a hash. The field LAYOUT has the clock, `windows:<quota>` the record of a
--- quota with windows, `windows:<quota> overflow` its overflow counter, `places:<quota>` nothing.
+-- The shard, KEYS[1], is a hash. The other keys begin with its key:
 --   `<shard>:windows:<quota>`          a hash: the counter of each caller
 --   `<shard>:places:<quota>`           a sorted set: each caller with the end of its latest place
 --   `<shard>:places:<quota> <caller>`  a sorted set: the name of each place with its end
+-- Its field LAYOUT has the clock. The first two are fields, too, with the record of a quota with
+-- windows, and with nothing; `<shard>:windows:<quota> overflow` has an overflow counter.
 -- The name of a quota has no space. Records are numbers of eight bytes. Times are in milliseconds.
 local SHARD = KEYS[1]
-local LAYOUT = 'layout:5' -- the name of a field that each shard has, but no other layout
+local LAYOUT = 'layout:6' -- the name of a field that each shard has, but no other layout
 local NEVER = -1e300 -- a time before all others
 local UNLIMITED = 9007199254740991 -- the greatest count, and the limit that always has room
 local MINUTE = 60000 -- the time between two sweeps, and how long a counter stays after its window
-local PLACE_DURATION = 30000 -- how long a place lasts unless it is renewed
+local PLACE_DURATION = '30000' -- how long a place lasts unless it is renewed, as a text
 local PERIOD = 600000 -- what was admitted in this period or in the one before can be held
 local PAGE = 1000 -- how many counters sweeps look at, and ended places are removed, in a script
 
@@ -37,20 +38,14 @@ local function startClock (text, time)
   return now, now - time, math.max(latestId, microseconds), expires
 end
 
--- A quota has swept `sweeps` times, the last time at `sweptAt`; the sweep continues at `cursor`, or
--- is complete (-1). A counter is dead `retention` after its last request. Windows are those of a
--- time zone if `isZoned` is 1. The key of the counters expires at `expires`.
-local function readQuota (text)
-  local sweptAt, sweeps, cursor, retention, isZoned, expires = struct.unpack('dddddd', text)
-  return {
-    sweptAt = sweptAt, sweeps = sweeps, cursor = cursor, retention = retention, isZoned = isZoned,
-    expires = expires, isChanged = false, tracked = false, overflow = false
-  }
-end
+-- The record of a quota: when it swept the last time, and how often; where the sweep continues, or
+-- -1 if it is complete; how long after its last request a counter is dead; 1 if windows are those
+-- of a time zone; and when the key of the counters expires.
+local QUOTA = 'dddddd'
 
 -- Whether the latest sweep removes the counter.
-local function isDead (quota, text)
-  return quota.sweptAt - struct.unpack('d', text) >= quota.retention
+local function isDead (text, sweptAt, retention)
+  return sweptAt - struct.unpack('d', text) >= retention
 end
 
 -- A counter, a caller's own or the overflow counter, and its window, which has an id. What was

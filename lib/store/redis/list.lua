@@ -2,19 +2,19 @@
 -- include layout.part.lua
 --
 -- KEYS: the shard, the counters of the quota if it has windows, and its callers if it has places.
--- The places of each caller are in further keys. ARGV: the field of the quota; the cursor, 0 for
--- the first page; the time of the store's own clock, negative for the server's; and the date, in
--- milliseconds since the epoch.
+-- The places of each caller are in further keys. ARGV: the cursor, 0 for the first page; the time
+-- of the store's own clock, negative for the server's; and the date, in milliseconds since the
+-- epoch.
 --
 -- Returns the cursor of the next page, 0 if this is the last one. Then for each caller its key, and
 -- numbers with spaces between them: the count; what is held; how long the window stays open (0 in a
 -- time zone); and when it ends since the epoch (0 if not in a time zone). Both are 0 for places.
-local field, cursor = ARGV[1], ARGV[2]
-local time, date = tonumber(ARGV[3]), tonumber(ARGV[4])
-local found = readShard(field)
+local cursor, time, date = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local found = readShard(KEYS[2])
 local now = startClock(found[1], time)
-local quota = found[2] and readQuota(found[2])
-local page = quota and redis.call('HSCAN', KEYS[2], cursor, 'COUNT', PAGE) or
+local record = found[2]
+local isZoned = record and select(5, struct.unpack(QUOTA, record)) == 1
+local page = record and redis.call('HSCAN', KEYS[2], cursor, 'COUNT', PAGE) or
   redis.call('ZSCAN', KEYS[3], cursor, 'COUNT', PAGE)
 local reply = { page[1] }
 
@@ -25,9 +25,9 @@ end
 
 for index = 1, #page[2], 2 do
   local caller, text = page[2][index], page[2][index + 1]
-  if quota then
+  if record then
     local counter = readCounter(text, math.floor(now / PERIOD))
-    if quota.isZoned == 1 then
+    if isZoned then
       if counter.ends > date then add(caller, counter.count, heldOf(counter), 0, counter.ends) end
     elseif counter.ends > now then
       add(caller, counter.count, heldOf(counter), counter.ends - now, 0)

@@ -2,38 +2,38 @@
 -- due. Does not write.
 -- include layout.part.lua
 --
--- KEYS: the shard, the counters of the quota. ARGV: the field of the quota; the caller; the time of
--- the store's own clock, negative for the server's; the cap; and when the demand's day, week or
--- month begins (-1 without a time zone).
+-- KEYS: the shard, the counters of the quota. ARGV: the caller; the time of the store's own clock,
+-- negative for the server's; the cap; and when the demand's day, week or month begins (-1 without a
+-- time zone).
 --
 -- Returns nothing if a request would open a window, or else numbers with spaces between them: the
 -- count; what is held; how long the window stays open or, in a time zone, when it ends; and whether
 -- the counter is that of overflow (1 or 0).
-local field, caller = ARGV[1], ARGV[2]
-local time, cap, starts = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local found = readShard(field, field .. ' overflow')
+local key, caller = KEYS[2], ARGV[1]
+local time, cap, starts = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local found = readShard(key, key .. ' overflow')
 if not found[2] then return '' end
 local now = startClock(found[1], time)
-local quota = readQuota(found[2])
-if quota.cursor < 0 and now - quota.sweptAt >= MINUTE then
-  quota.sweptAt = now
-  quota.cursor = 0
+local sweptAt, _, cursor, retention = struct.unpack(QUOTA, found[2])
+if cursor < 0 and now - sweptAt >= MINUTE then
+  sweptAt = now
+  cursor = 0
 end
 
 -- Whether the page at which the sweep is makes room for a caller.
 local function makesRoom ()
-  if quota.cursor < 0 then return false end
-  local page = redis.call('HSCAN', KEYS[2], quota.cursor, 'COUNT', PAGE)
+  if cursor < 0 then return false end
+  local page = redis.call('HSCAN', key, cursor, 'COUNT', PAGE)
   for index = 2, #page[2], 2 do
-    if isDead(quota, page[2][index]) then return true end
+    if isDead(page[2][index], sweptAt, retention) then return true end
   end
   return false
 end
 
-local text = redis.call('HGET', KEYS[2], caller)
+local text = redis.call('HGET', key, caller)
 local isOverflow = not text
 if isOverflow then
-  if redis.call('HLEN', KEYS[2]) < cap or makesRoom() then return '' end
+  if redis.call('HLEN', key) < cap or makesRoom() then return '' end
   text = found[3]
 end
 local counter = readCounter(text, math.floor(now / PERIOD))

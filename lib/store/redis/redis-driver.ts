@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { NotRunError, type Call, type Driver, type Reply } from '../shared/driver.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
-import { DecideArguments, placesField, windowsField } from './arguments.js'
+import { DecideArguments, placesKey, windowsKey } from './arguments.js'
 import clear from './clear.lua.js'
 import type { QuotaRedisClient } from './clients.js'
 import decide from './decide.lua.js'
@@ -53,17 +53,16 @@ export class RedisDriver implements Driver {
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
     const { counters, callerKey, window, start } = demand
     if (window === null) {
-      const key = `${this.#keyOf(placesField(counters))} ${callerKey}`
+      const key = `${this.#keyOf(placesKey(counters))} ${callerKey}`
       return readPlaces(await this.#run(peekPlaces, [key], time ?? serverTime))
     }
-    const field = windowsField(counters)
-    const keys = [this.#keyOf(field)]
-    const values = [field, callerKey, time ?? serverTime, this.#cap, start ?? -1]
+    const keys = [this.#keyOf(windowsKey(counters))]
+    const values = [callerKey, time ?? serverTime, this.#cap, start ?? -1]
     return readPeeked(await this.#run(peek, keys, ...values), demand)
   }
 
   async forget (callerKey: string, counters: string): Promise<void> {
-    await this.#run(forget, [this.#keyOf(windowsField(counters))], callerKey)
+    await this.#run(forget, [this.#keyOf(windowsKey(counters))], callerKey)
   }
 
   async list (
@@ -72,24 +71,25 @@ export class RedisDriver implements Driver {
     time: number | null,
     date: number
   ): Promise<CallerPage> {
-    const field = windowsField(counters)
-    const keys = [this.#keyOf(field), this.#keyOf(placesField(counters))]
-    const values = [field, cursor ?? '0', time ?? serverTime, date]
-    return readPage(await this.#run(list, keys, ...values))
+    const values = [cursor ?? '0', time ?? serverTime, date]
+    return readPage(await this.#run(list, this.#keysOf(counters), ...values))
   }
 
   async inspect (counters: string, time: number | null): Promise<QuotaStoreState> {
-    const field = windowsField(counters)
-    const keys = [this.#keyOf(field), this.#keyOf(placesField(counters))]
-    return readState(await this.#run(inspect, keys, field, time ?? serverTime))
+    return readState(await this.#run(inspect, this.#keysOf(counters), time ?? serverTime))
   }
 
   async clear (): Promise<void> {
     await this.#run(clear, [])
   }
 
-  #keyOf (field: string): string {
-    return `${this.#shard}:${field}`
+  #keyOf (end: string): string {
+    return `${this.#shard}:${end}`
+  }
+
+  /** The keys of a quota, of which it has one. */
+  #keysOf (counters: string): string[] {
+    return [this.#keyOf(windowsKey(counters)), this.#keyOf(placesKey(counters))]
   }
 
   #run (
