@@ -33,7 +33,7 @@ export interface QuotaPermit extends AsyncDisposable {
   /** Returns what was granted of a unit, as `fastify.quotaGranted` does. */
   granted(unit: string): number | null
   /** Takes more, as `fastify.quotaExtend` does. */
-  extend(amounts: Amounts): Promise<QuotaDecision | null>
+  extend(amounts: NonNullable<Amounts>): Promise<QuotaDecision | null>
   /** Reports what was used, as `fastify.quotaCharge` does. */
   charge(amounts: Amounts): Promise<void>
   /** Settles what was used and releases the places, once. Never rejects. */
