@@ -1,4 +1,6 @@
 import type { FastifyRequest } from 'fastify'
+import { OptionError } from './errors.js'
+import { isObject } from './option-checks.js'
 
 /** A request of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
 export interface AnyRequest extends Pick<FastifyRequest, 'id' | 'method' | 'url' | 'log'> {
@@ -25,4 +27,10 @@ export interface OfRequest<Result> {
   <Request extends FastifyRequest>(request: Request): Result
   /** Receives the request. */
   <Request extends FastifyRequest>(request: Request): Result
+}
+
+/** Throws an `OptionError` unless the value can be a request. */
+export function assertRequest (value: unknown, rule = 'must be a request'): void {
+  if (isObject(value) && 'raw' in value && 'method' in value) return
+  throw new OptionError('request', rule, value)
 }

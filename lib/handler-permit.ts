@@ -1,8 +1,7 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import type { AnyRequest } from './any-request.js'
+import { assertRequest, type AnyRequest } from './any-request.js'
 import { isAuthentication, type Authentication } from './caller/authentication.js'
 import { OptionError } from './errors.js'
-import { isObject } from './option-checks.js'
 import type { Amounts } from './permit/amounts.js'
 import type { Cost } from './permit/cost.js'
 import type { QuotaDecision } from './permit/decision.js'
@@ -34,7 +33,7 @@ export interface QuotaPermit extends AsyncDisposable {
   /** Returns what was granted of a unit, as `fastify.quotaGranted` does. */
   granted(unit: string): number | null
   /** Takes more, as `fastify.quotaExtend` does. */
-  extend(amounts: Amounts): Promise<QuotaDecision | null>
+  extend(amounts: NonNullable<Amounts>): Promise<QuotaDecision | null>
   /** Reports what was used, as `fastify.quotaCharge` does. */
   charge(amounts: Amounts): Promise<void>
   /** Settles what was used and releases the places, once. Never rejects. */
@@ -92,7 +91,7 @@ export function createQuotaAcquirer (parts: HandlerPermitParts): QuotaAcquirer {
       const matches = named.map((quota) => ({ quota, operation: null }))
       return new HandlerPermit(await takePermit(matches, requester, given), responder)
     }
-    assertRequest(source)
+    assertRequest(source, 'must be a request, or an authentication that this package created')
     const operation = operationOf(source)
     const matches = named.map((quota) => ({ quota, operation }))
     const requester = new Requester(server, source, null, source.log)
@@ -153,10 +152,4 @@ class HandlerPermit implements QuotaPermit {
   [Symbol.asyncDispose] (): Promise<void> {
     return this.end()
   }
-}
-
-function assertRequest (value: unknown): void {
-  if (isObject(value) && 'raw' in value && 'method' in value) return
-  const rule = 'must be a request, or an authentication that this package created'
-  throw new OptionError('request', rule, value)
 }

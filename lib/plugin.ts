@@ -184,7 +184,24 @@ function settleBeforeClosing (fastify: FastifyInstance, closing: Closing): void 
     addLast()
   })
   // Where a `preClose` hook of the host throws, Fastify runs no later one, and closes the server.
-  fastify.server.once('close', addLast)
+  whenClosed(fastify.server, addLast)
+}
+
+/** The functions that run when a server has closed, for each scope that the plugin is in. */
+const closings = new WeakMap<FastifyInstance['server'], (() => void)[]>()
+
+/** Adds one listener to a server, because Node.js warns of a leak above ten. */
+function whenClosed (server: FastifyInstance['server'], run: () => void): void {
+  const known = closings.get(server)
+  if (known !== undefined) {
+    known.push(run)
+    return
+  }
+  const added = [run]
+  closings.set(server, added)
+  server.once('close', () => {
+    for (const each of added) each()
+  })
 }
 
 /**

@@ -35,7 +35,7 @@ export type QuotaCharger = {
  */
 export type QuotaExtender = {
   /** Takes more. */
-  method(request: AnyRequest, amounts: Amounts): Promise<QuotaDecision | null>
+  method(request: AnyRequest, amounts: NonNullable<Amounts>): Promise<QuotaDecision | null>
 }['method']
 
 /**

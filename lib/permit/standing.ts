@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { AnyRequest } from '../any-request.js'
+import { assertRequest, type AnyRequest } from '../any-request.js'
 import { Unidentified } from '../caller/caller-key.js'
 import type { Caller } from '../caller/request-caller.js'
 import { StandingError } from '../errors.js'
@@ -45,6 +45,7 @@ export interface QuotaStanding extends Pick<
  *   request would be a 401.
  * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with that
  *   name.
+ * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if the value is not a request.
  * @throws {StandingError} `FST_ERR_LLM_QUOTA_STANDING`, with status 503, if the store fails or has
  *   no `peek`, if the limit or the time zone of the caller fails, or if the authentication fails
  *   with a `statusCode` of 500 or more. The error itself is logged.
@@ -58,6 +59,7 @@ export type QuotaStandingReader = {
 export function createStandingReader (quotas: QuotaList): QuotaStandingReader {
   return async function quotaStanding (request: FastifyRequest, name = defaultQuota) {
     const quota = quotas.named(name, 'quotaStanding')
+    assertRequest(request)
     const caller = await quota.callers.read(request)
     if (caller instanceof Unidentified) {
       if (caller.reason === null) throw new StandingError()

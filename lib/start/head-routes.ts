@@ -18,8 +18,7 @@ export function warnOfHeadRoutes (
   for (const route of uncounted) {
     const { pattern } = route
     const operation = { method: 'GET', path: pattern }
-    // No public interface of Fastify returns the handler of a route that was declared before.
-    const unless = isDeclaredBefore(route) ? ', unless it has its own' : ''
+    const unless = sharesHandler(route, routes) ? '' : ', unless it has its own'
     const message =
       `HEAD ${pattern} is not subject to the quota and runs the handler of the protected GET` +
       `${unless}; ${advice}`
@@ -45,5 +44,19 @@ function twinsOf (get: KnownRoute, { known, exposesHeadRoutes }: Routes): KnownR
       head.method === 'HEAD' &&
       head.pattern === get.pattern &&
       (isExposed || head.options.handler === handler)
+  )
+}
+
+/**
+ * Whether a `HEAD` route certainly runs the handler of a `GET` route. No public interface of
+ * Fastify returns the handler of a route that was declared before.
+ */
+function sharesHandler ({ pattern, options }: KnownRoute, { known }: Routes): boolean {
+  return known.some(
+    (get) =>
+      get.method === 'GET' &&
+      get.pattern === pattern &&
+      get.options.handler !== undefined &&
+      get.options.handler === options.handler
   )
 }

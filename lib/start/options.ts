@@ -136,11 +136,14 @@ interface OwnWindow {
 }
 
 type InWindow<Value> =
-  | (Unset<'window' | 'timeZone'> &
-    (Partial<OneLimit<'perMinute', Value | undefined>> | OneLimit<'perHour', Value>))
+  | (Unset<'window' | 'timeZone'> & (OneLimit<'perMinute', Value> | OneLimit<'perHour', Value>))
   | (Unset<'window'> &
     (OneLimit<'perDay', Value> | OneLimit<'perWeek', Value> | OneLimit<'perMonth', Value>))
   | (Unset<'timeZone'> & OwnWindow & OneLimit<'limit', Value>)
+
+/** The limit of a quota without one, which is one of requests. */
+type DefaultLimit = Unset<'window' | 'timeZone'> &
+  Partial<OneLimit<'perMinute', Limit | undefined>>
 
 /**
  * One of the `quotas`. It has one limit: requests or another unit per minute, hour, day, week,
@@ -151,7 +154,7 @@ type InWindow<Value> =
  */
 export type QuotaDefinition = CommonOptions &
   (
-    | (InWindow<Limit> & Costs<number> & Unset<'unreported'>)
+    | ((InWindow<Limit> | DefaultLimit) & Costs<number> & Unset<'unreported'>)
     | (InWindow<Readonly<Record<string, Limit>>> & Costs<Cost> & Reports)
     | (OneLimit<'concurrent', Limit> & Unset<'window' | 'cost' | 'unreported' | 'timeZone'>)
   )

@@ -411,3 +411,16 @@ for (const [version, create] of versions) {
     )
   }
 }
+
+t.test('the plugin adds as many listeners to a server in many scopes as in one', async (t) => {
+  const listenersWith = async (scopes: number) => {
+    const app = Fastify()
+    for (let scope = 0; scope < scopes; scope += 1) {
+      app.register(async (child) => child.register(quotaPlugin), { prefix: `/${scope}` })
+    }
+    await app.ready()
+    return app.server.eventNames().map((name) => [name, app.server.listenerCount(name)])
+  }
+  // Above ten, Node.js warns of a leak.
+  t.same(await listenersWith(11), await listenersWith(1))
+})

@@ -269,3 +269,23 @@ t.test('the standing is unknown where the function of the limit fails', async (t
     message: 'fastify-llm-quota: the standing of the caller could not be determined'
   })
 })
+
+t.test('the standing of anything but a request is an error, an authentication too', async (t) => {
+  const { app, ask } = await createHost('default', {
+    authentication: () => localAuthentication('alice')
+  })
+  await ask()
+  for (const [value, shown] of [
+    [null, 'null'],
+    [undefined, 'undefined'],
+    ['alice', '"alice"'],
+    [{}, 'an object'],
+    // Not the standing of whom the option `authentication` returns.
+    [localAuthentication('bob'), 'an object']
+  ] as const) {
+    await t.rejects(Reflect.apply(app.quotaStanding, app, [value]), {
+      code: 'FST_ERR_LLM_QUOTA_OPTION',
+      message: `fastify-llm-quota: the option request must be a request; it got ${shown}`
+    })
+  }
+})

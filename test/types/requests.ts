@@ -11,6 +11,7 @@ import Fastify, {
 } from 'fastify'
 import quotaPlugin, {
   localAuthentication,
+  usedTokens,
   type Amount,
   type AuthenticationReader,
   type CallerLimit,
@@ -138,6 +139,10 @@ export async function extend (request: SecureChat): Promise<number | null> {
   await permit.extend(256)
   // @ts-expect-error A unit has a name.
   permit.granted()
+  // @ts-expect-error Nothing is asked for.
+  await app.quotaExtend(request, null)
+  // @ts-expect-error Nothing is asked for.
+  await permit.extend(usedTokens(null))
   // @ts-expect-error An amount is a number.
   await app.quotaExtend(request, { tokens: '256' })
   return refusal?.limit ?? granted ?? permit.granted('tokens')
@@ -228,6 +233,10 @@ export const mistakes: readonly QuotaDefinition[] = [
   { concurrent: 5, cost: 2 },
   // @ts-expect-error Requests count without a report.
   { perMinute: 5, unreported: 2 },
+  // @ts-expect-error Also by default.
+  { unreported: 2 },
+  // @ts-expect-error Also by default.
+  { perMinute: undefined, cost: { least: 1, most: 5 } },
   // @ts-expect-error A range is for another unit.
   { perMinute: 5, cost: { least: 1, most: 5 } },
   // @ts-expect-error Also from a function.
