@@ -19,6 +19,8 @@ export class Permit {
   readonly decisions: readonly QuotaDecision[]
   /** Whether the permit has places, or uses a unit, which must be settled when it ends. */
   readonly mustBeSettled: boolean
+  /** Where `Closing` lists it. */
+  position: number | undefined = undefined
   #settled: Promise<void> | undefined
 
   constructor (

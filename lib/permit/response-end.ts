@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 
 // What waits for the end of each connection. It can have many pipelined requests, which share one
 // listener. In HTTP/2, the socket of a request stands for its stream.
-const waitingByConnection = new WeakMap<Duplex, Set<() => void>>()
+const waitingByConnection = new WeakMap<Duplex, (() => void)[]>()
 
 interface Http2Stream extends Duplex {
   readonly closed: boolean
@@ -33,9 +33,12 @@ export function whenResponseEnds (
   const waiting = waitingOn(socket)
   // The first of the events counts.
   function end (): void {
-    if (waiting.delete(end)) run()
+    const position = waiting.indexOf(end)
+    if (position === -1) return
+    waiting.splice(position, 1)
+    run()
   }
-  waiting.add(end)
+  waiting.push(end)
   reply.raw.on('close', end)
   const stream = streamOf(request)
   stream?.on('end', () => {
@@ -44,13 +47,14 @@ export function whenResponseEnds (
 }
 
 /** Returns the functions that run when a connection closes. */
-function waitingOn (socket: Duplex): Set<() => void> {
+function waitingOn (socket: Duplex): (() => void)[] {
   const known = waitingByConnection.get(socket)
   if (known !== undefined) return known
-  const waiting = new Set<() => void>()
+  // Not a set, for the reason in closing.ts.
+  const waiting: (() => void)[] = []
   waitingByConnection.set(socket, waiting)
   socket.once('close', () => {
-    for (const end of waiting) end()
+    for (const end of [...waiting]) end()
   })
   return waiting
 }

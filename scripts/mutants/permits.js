@@ -337,8 +337,8 @@ export const mutants = [
   {
     file: 'permit/response-end.ts',
     what: 'what waits behind another response does not end with the connection',
-    from: '    for (const end of waiting) end()\n',
-    to: '    waiting.clear()\n',
+    from: '    for (const end of [...waiting]) end()\n',
+    to: '    waiting.length = 0\n',
     test: 'test/rules/concurrent.test.ts',
     foundBy: [
       'pipelined requests free their places and are charged if the connection ends before their ' +
@@ -348,8 +348,8 @@ export const mutants = [
   {
     file: 'permit/closing.ts',
     what: 'a permit that is decided on while the server closes is never settled',
-    from: 'if (this.#isClosing) this.waitFor(permit.end())\n    else this.#permits.add(permit)',
-    to: 'this.#permits.add(permit)',
+    from: 'if (this.#isClosing) this.waitFor(permit.end())\n    else permit.position',
+    to: 'permit.position',
     test: 'test/rules/permits.test.ts',
     foundBy: [
       'a permit without a request that is decided while the server closes is settled'

@@ -6,16 +6,16 @@ import { mostWaiting, Waiting } from './waiting.js'
  * longer than a place lasts.
  */
 export class FreedPlaces {
-  readonly #waiting = new Set<Waiting<NamedPlace>>()
+  #waiting: Waiting<NamedPlace>[] = []
 
   get size (): number {
-    return this.#waiting.size
+    return this.#waiting.length
   }
 
   /** Resolves when the place is free on the server. */
   add (place: NamedPlace): Promise<void> {
     const waiting = new Waiting(place, performance.now() + placeDuration)
-    this.#waiting.add(waiting)
+    this.#waiting.push(waiting)
     return waiting.done
   }
 
@@ -36,19 +36,21 @@ export class FreedPlaces {
   take (most: number): Waiting<NamedPlace>[] {
     const now = performance.now()
     const taken: Waiting<NamedPlace>[] = []
+    let looked = 0
     for (const waiting of this.#waiting) {
       if (taken.length === most) break
-      this.#waiting.delete(waiting)
+      looked += 1
       if (waiting.until > now) taken.push(waiting)
       else waiting.resolve()
     }
+    this.#waiting = this.#waiting.slice(looked)
     return taken
   }
 
   #addUnawaited (place: NamedPlace, until: number): void {
-    if (this.#waiting.size >= mostWaiting) return
+    if (this.#waiting.length >= mostWaiting) return
     const waiting = new Waiting<NamedPlace>(place, until)
     waiting.done.catch(() => {})
-    this.#waiting.add(waiting)
+    this.#waiting.push(waiting)
   }
 }

@@ -7,7 +7,7 @@ import { longestWait, mostWaiting, Waiting } from './waiting.js'
  */
 export class WaitingSettlements {
   // By their window. The oldest is the first.
-  readonly #waiting = new Map<string, Waiting<Settlement>>()
+  #waiting = new Map<string, Waiting<Settlement>>()
 
   get size (): number {
     return this.#waiting.size
@@ -70,6 +70,9 @@ export class WaitingSettlements {
       if (isOver) waiting.reject(new Error('the settlement waited until its window was over'))
       else taken.push(waiting)
     }
+    // A map that changes with each request keeps alive what it has contained, as a set does: see
+    // permit/closing.ts.
+    if (this.#waiting.size === 0) this.#waiting = new Map()
     return taken
   }
 }
