@@ -12,7 +12,7 @@ export const mutants = [
     from: '            this.#settleLate(call, reply, sentAt)\n',
     to: '',
     test: scenarios,
-    foundBy: ['a call that is late']
+    foundBy: ['a call that is late: what it took is settled and freed when its reply arrives']
   },
   {
     file: 'store/shared/shard.ts',
@@ -20,7 +20,7 @@ export const mutants = [
     from: 'for (const { demands, place } of call.requests) this.#freeTaken(demands, place)',
     to: '',
     test: scenarios,
-    foundBy: ['a reply that is lost']
+    foundBy: ['a reply that is lost: what was granted stays counted, and the place is freed']
   },
   {
     file: 'store/shared/shard.ts',
@@ -28,7 +28,7 @@ export const mutants = [
     from: '    if (error instanceof NotRunError) {\n',
     to: '    if (error instanceof Error) {\n',
     test: scenarios,
-    foundBy: ['a settlement that is lost']
+    foundBy: ['a settlement that is lost: its promise is rejected, and it is not sent again']
   },
   {
     file: 'store/shared/shard.ts',
@@ -36,7 +36,7 @@ export const mutants = [
     from: '      this.#isFailing = true\n',
     to: '      this.#isFailing = true\n      this.#places.renew(renewed, sentAt)\n',
     test: scenarios,
-    foundBy: ['a renewal that is lost']
+    foundBy: ['a renewal that is lost: the place is renewed again after a second']
   },
   {
     file: 'store/shared/shard.ts',
@@ -44,7 +44,7 @@ export const mutants = [
     from: '    this.#freed.addAgain(freed)\n',
     to: '',
     test: scenarios,
-    foundBy: ['a freed place whose call is lost']
+    foundBy: ['a freed place whose call is lost: it is freed again after a second']
   },
   {
     file: 'store/shared/held-places.ts',
@@ -52,7 +52,7 @@ export const mutants = [
     from: '    if (!this.#renewedAt.delete(place)) return\n',
     to: '',
     test: scenarios,
-    foundBy: ['a place freed while its renewal waits']
+    foundBy: ['a place freed while its renewal waits: it is not renewed']
   },
   {
     file: 'store/shared/shard.ts',
@@ -68,7 +68,7 @@ export const mutants = [
     from: "randomBytes(9).toString('base64url')",
     to: "'process'",
     test: scenarios,
-    foundBy: ['a process that stalls for 36 s']
+    foundBy: ['a process that stalls for 36 s: its next call takes its places again']
   },
   {
     file: 'store/shared/shard.ts',
@@ -76,7 +76,7 @@ export const mutants = [
     from: 'this.#places.renewedBy(now - renewalAge, mostPlacesInCall)',
     to: '[]',
     test: scenarios,
-    foundBy: ['a process that stalls for 36 s']
+    foundBy: ['a process that stalls for 36 s: its next call takes its places again']
   },
   {
     file: 'store/shared/shard.ts',
@@ -104,7 +104,7 @@ export const mutants = [
     from: '        this.#places.add(taken.place, sentAt)\n',
     to: '',
     test: scenarios,
-    foundBy: ['a server that loses all']
+    foundBy: ['a server that loses all: places are taken again, and windows begin anew']
   },
   {
     file: 'store/insured/insured-store.ts',
@@ -112,7 +112,7 @@ export const mutants = [
     from: 'for (const made of late) new InsuredAcquisition(this, made, store).settleUnused()',
     to: '',
     test: scenarios,
-    foundBy: ['a fallback that decides meanwhile']
+    foundBy: ['a fallback that decides meanwhile: what comes too late is settled with 0']
   },
   {
     file: 'store/shared/shared-acquisition.ts',
@@ -120,7 +120,7 @@ export const mutants = [
     from: '    this.#counted -= lessCount\n',
     to: '',
     test: scenarios,
-    foundBy: ['a settlement that is lost']
+    foundBy: ['a settlement that is lost: its promise is rejected, and it is not sent again']
   },
   {
     file: 'store/shared/shared-acquisition.ts',

@@ -135,18 +135,6 @@ t.test('keys that are not digests have their own counters, also in shards', asyn
   }
 })
 
-t.test('what another shard has counted is given back where one rejects', async (t) => {
-  const store = new RedisQuotaStore({ client, shards: 2 })
-  const [one, other] = ['a0000000', 'a0000001']
-  await acquireOne(store, other, { limit: 1 })
-  matchExactly(t, await store.acquire([demand(one, tokens), demand(other, { limit: 1 })]), [
-    { admitted: true, count: 0 },
-    { admitted: false, count: 1 }
-  ])
-  await until('it is given back', async () => (await store.peek(demand(one, tokens)))?.count === 0)
-  t.match(await acquireOne(store, one, tokens), { admitted: true, count: 1 })
-})
-
 t.test(
   'the keys of a shard begin with the prefix, contain digests only, and expire',
   async (t) => {

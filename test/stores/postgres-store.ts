@@ -13,7 +13,6 @@ import { compareWithMemory, compareWithReference } from '../support/compare-stor
 import { matchExactly } from '../support/match-exactly.js'
 import { pool } from '../support/pglite.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
-import { until } from '../support/until.js'
 
 async function createStore (options: Partial<PostgresQuotaStoreOptions> = {}) {
   const clock = new VirtualClock()
@@ -265,86 +264,6 @@ t.test('the callers are listed on pages', async (t) => {
     t.equal(pages, 2)
     t.same(listed.sort(), callers.map((caller) => `${caller} 1`).sort())
   }
-})
-
-t.test('a process renews its places, and what it stops renewing is free after 30 s', async (t) => {
-  mock.timers.enable({ apis: ['setTimeout'] })
-  t.teardown(() => {
-    mock.timers.reset()
-  })
-  await pool.exec(postgresSchema({ table: 'places' }))
-  const { clock, store: one } = await createStore({ table: 'places' })
-  const other = new PostgresQuotaStore({
-    pool,
-    table: 'places',
-    clock: clock.now,
-    rememberRejections: false
-  })
-  const renew = async (): Promise<void> => {
-    clock.advance(10_000)
-    mock.timers.tick(10_000)
-    await acquireOne(one, 'another')
-  }
-  const held = [await acquireOne(one, 'alice', place(2)), await acquireOne(one, 'alice', place(2))]
-  for (let renewals = 0; renewals < 6; renewals++) await renew()
-  t.match(await acquireOne(other, 'alice', place(2)), { admitted: false, count: 2 })
-  clock.advance(29_999)
-  t.match(await acquireOne(other, 'alice', place(2)), { admitted: false, count: 2 })
-  clock.advance(1)
-  const taken = await acquireOne(other, 'alice', place(1))
-  t.match(taken, { admitted: true, count: 1 }, 'they are free 30 s after the last renewal')
-  await renew()
-  t.match(
-    await acquireOne(other, 'alice', place(3)),
-    { admitted: false, count: 3 },
-    'they are taken again when the process continues'
-  )
-  for (const acquisition of held) await one.settle(acquisition, 0)
-  await other.settle(taken, 0)
-  t.match(await one.peek(demand('alice', place())), { count: 0 })
-  const { rows } = await pool.query('SELECT * FROM places_places')
-  t.same(rows, [], 'nothing is left behind')
-})
-
-t.test('what a request has counted is settled with 0 if its reply is too late', async (t) => {
-  mock.timers.enable({ apis: ['setTimeout'] })
-  t.teardown(() => {
-    mock.timers.reset()
-  })
-  const held: (() => void)[] = []
-  let isHeld = false
-  const query = async (text: string, values: unknown[]) => {
-    const reply = await pool.query(text, values)
-    if (isHeld) {
-      await new Promise<void>((resolve) => {
-        held.push(resolve)
-      })
-    }
-    return reply
-  }
-  const { store } = await createStore({ pool: { query } })
-  const counts = async () =>
-    [await store.peek(demand('alice')), await store.peek(demand('alice', place()))].map(
-      (peeked) => peeked?.count
-    )
-  const ask = async (cost: number) =>
-    store.acquire([
-      demand('alice', { least: cost, most: cost, limit: 9 }),
-      demand('alice', place(9))
-    ])
-  await ask(1)
-  isHeld = true
-  const late = t.rejects(ask(5), /no response within/)
-  await until('the call is on its way', () => held.length > 0)
-  mock.timers.tick(5_000)
-  await late
-  isHeld = false
-  t.same(await counts(), [6, 2])
-  held.forEach((answer) => {
-    answer()
-  })
-  await until('it is settled', async () => (await counts()).every((count) => count === 1))
-  await store.clearCounters()
 })
 
 t.test(

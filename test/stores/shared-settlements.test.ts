@@ -100,18 +100,6 @@ t.test('of more than 10,000 settlements that wait while the server fails, the ol
   t.match(await count('caller 100'), { count: 1, held: 0 })
 })
 
-t.test('what a failed call may have settled is not sent again', async (t) => {
-  const { driver, store, count } = createStore()
-  const acquisition = await acquireOne(store, 'alice', estimate(5))
-  replaceNext(driver, lose)
-  await t.rejects(store.settle(acquisition, 3), { message: 'the connection was lost' })
-  t.match(await count('alice'), { count: 5, held: 5 })
-  await t.rejects(store.settle(acquisition, 3), { message: 'the connection was lost' })
-  t.match(await count('alice'), { count: 5, held: 5 }, 'it is not sent again')
-  await store.settle(acquisition, 2)
-  t.match(await count('alice'), { count: 4, held: 5 }, 'only the difference is sent')
-})
-
 t.test('settling again with as much ends as the settlement that is under way', async (t) => {
   const { driver, store } = createStore()
   const acquisition = await acquireOne(store, 'alice', estimate(5))
@@ -345,28 +333,6 @@ t.test('an outage without requests loses no settlement: empty calls show when it
   }
 )
 
-t.test('what was counted is settled with 0 if the reply comes too late', async (t) => {
-  const tick = virtualTime(t)
-  const { driver, store, count } = createStore()
-  const decide = driver.decide.bind(driver)
-  let answer = (): void => {}
-  replaceNext(driver, async (call) => {
-    const reply = await decide(call)
-    await new Promise<void>((resolve) => {
-      answer = resolve
-    })
-    return reply
-  })
-  const asked = acquireOne(store, 'alice', estimate(3))
-  const rejected = t.rejects(asked, { message: /no response/ })
-  await until('it is counted', async () => (await count('alice'))?.count === 3)
-  tick(2_500)
-  await rejected
-  answer()
-  await until('it is settled', async () => (await count('alice'))?.count === 0)
-  t.match(await count('alice'), { count: 0, held: 0 })
-})
-
 t.test(
   'a call of which nothing has run is sent again within its deadline, and a settlement waits',
   async (t) => {
@@ -470,18 +436,6 @@ t.test('a request with more demands than a call takes is sent alone', async (t) 
     t.equal(acquisitions.filter((each) => each?.admitted).length, quotas.length)
   }
   t.equal(driver.calls, 2)
-})
-
-t.test('a cursor of a driver can contain colons', async (t) => {
-  const { driver, store } = createStore()
-  const cursors: unknown[] = []
-  driver.list = async (_counters, cursor) => {
-    cursors.push(cursor)
-    return { callers: [], cursor: cursor === null ? 'user:01000:x' : null }
-  }
-  const { cursor } = await store.list('chat.tokens.day')
-  t.same(await store.list('chat.tokens.day', String(cursor)), { callers: [], cursor: null })
-  t.same(cursors, [null, 'user:01000:x'])
 })
 
 t.test('a reply with more decisions than there are demands fails the request', async (t) => {

@@ -6,6 +6,7 @@ import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import type { QuotaStore } from '../../lib/store/store.js'
 import { quotaStoreContract, type QuotaStoreContractOptions } from '../../lib/testing.js'
 import { compareWithReference } from '../support/compare-stores.js'
+import { ReferenceStore } from '../support/reference-store.js'
 
 const fail = (): never => {
   throw new Error('no connection')
@@ -50,6 +51,12 @@ for (const [name, create] of Object.entries(subjects)) {
   t.test(`${name} passes each check of quotaStoreContract`, async (t) => {
     for (const { name, run } of quotaStoreContract(create)) await t.resolves(run(), name)
   })
+}
+
+// A check compares a store with a memory store. So these show that the memory store itself does
+// what the rules say.
+for (const { name, run } of quotaStoreContract((options) => new ReferenceStore(options))) {
+  t.test(`in the memory store, ${name}`, run)
 }
 
 t.test('a check of a store that throws rejects with what the store has thrown', async (t) => {
