@@ -8,7 +8,7 @@ import { assertProperty } from '../support/property.js'
 import { listen, sendRaw } from '../support/raw-socket.js'
 import { comparable, isSpelledAs, type Comparison } from '../support/spelling-rule.js'
 
-const tables = Number(process.env.RANDOM_WALKS ?? 40)
+const tables = Number(process.env.RANDOM_WALKS ?? 25)
 const targetsPerTable = 60
 
 const methods = ['GET', 'POST'] as const

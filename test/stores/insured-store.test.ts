@@ -357,21 +357,6 @@ t.test('the end of a window in a time zone is that of the store that counted it'
   matchExactly(t, await store.acquire([day]), [{ windowRemaining: null, end: 2_000 }])
 })
 
-t.test('only what the store itself has acquired is settled, and no copy of it', async (t) => {
-  const { clock, primary, fallback, store } = insure()
-  const [own] = await store.acquire([demand('a', estimate(4))])
-  const [ofFallback] = fallback.acquire([demand('a', estimate(4))])
-  if (own == null || ofFallback === undefined) throw new Error('a store was not asked')
-  for (const foreign of [{ ...own }, ofFallback]) {
-    await t.rejects(async () => answered(clock, store.settle?.(foreign, 0)), {
-      name: 'TypeError',
-      message: /the very object that its function acquire returned/
-    })
-  }
-  t.same(primary.told, [])
-  t.match(fallback.peek(demand('a', estimate(4))), { count: 4, held: 4 })
-})
-
 t.test(
   'what a late result has counted is settled with 0, once, and a late rejection or failure is not',
   async (t) => {

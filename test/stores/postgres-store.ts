@@ -1,5 +1,4 @@
 // The PostgreSQL store on PGlite.
-import { mock } from 'node:test'
 import t from 'tap'
 import {
   PostgresQuotaStore,
@@ -265,27 +264,6 @@ t.test('the callers are listed on pages', async (t) => {
     t.same(listed.sort(), callers.map((caller) => `${caller} 1`).sort())
   }
 })
-
-t.test(
-  'while the server answers with an error, requests fail with it, and settlements wait',
-  async (t) => {
-    mock.timers.enable({ apis: ['setTimeout'] })
-    t.teardown(async () => {
-      mock.timers.reset()
-      await pool.query('SET default_transaction_read_only = off')
-    })
-    const { store } = await createStore()
-    const tokens = { limit: 10, least: 5, most: 5, isEstimate: true }
-    const acquisition = await acquireOne(store, 'alice', tokens)
-    await pool.query('SET default_transaction_read_only = on')
-    const settled = store.settle(acquisition, 1)
-    await t.rejects(acquireOne(store, 'bob'), { code: '25006' })
-    await pool.query('SET default_transaction_read_only = off')
-    mock.timers.tick(1_000)
-    await settled
-    t.match(await store.peek(demand('alice', tokens)), { count: 1, held: 0 })
-  }
-)
 
 t.test('a schema that is missing is named, and is found once it is there', async (t) => {
   const store = new PostgresQuotaStore({ pool, table: 'later' })

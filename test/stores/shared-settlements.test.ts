@@ -3,7 +3,6 @@ import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { NotRunError, type Call, type Reply } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
-import type { Acquisition } from '../../lib/store/store.js'
 import { DriverServer } from '../support/driver-server.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
@@ -185,23 +184,12 @@ t.test('a settlement whose window is over while the server fails is rejected and
   }
 )
 
-t.test('settling lowers only, can be repeated, and needs the very object', async (t) => {
+t.test('settling lowers only, and can be repeated', async (t) => {
   const { store, count } = createStore()
   const acquisition = await acquireOne(store, 'alice', estimate(5))
   for (const [used, expected] of [[9, 5], [4, 4], [5, 4], [0, 0]] as const) {
     await store.settle(acquisition, used)
     t.match(await count('alice'), { count: expected, held: 0 })
-  }
-  const other = createStore().store
-  const strangers: [SharedStore, Acquisition][] = [
-    [store, { ...acquisition }],
-    [other, acquisition]
-  ]
-  for (const [settler, stranger] of strangers) {
-    await t.rejects(settler.settle(stranger, 0), {
-      name: 'TypeError',
-      message: /settles only the very object that its function acquire returned/
-    })
   }
   await acquireOne(store, 'bob', { limit: 1 })
   const rejected = await acquireOne(store, 'bob', { limit: 1 })
@@ -279,6 +267,43 @@ t.test('under lasting overload, as many requests are admitted as the server deci
     t.match(await store.peek(demand('alice', unlimited)), { count: sent })
   }
 )
+
+t.test(
+  'requests that arrive together, or while a call is under way, share a call, and are decided in ' +
+    'their order',
+  async (t) => {
+    const { driver, store } = createStore()
+    const sizes: number[] = []
+    let go = (): void => {}
+    const decide = driver.decide.bind(driver)
+    driver.decide = async (call) => {
+      sizes.push(call.requests.length)
+      if (sizes.length === 1) {
+        await new Promise<void>((resolve) => {
+          go = resolve
+        })
+      }
+      return await decide(call)
+    }
+    const ask = async () => (await acquireOne(store, 'alice', { limit: 130 })).count
+    const first = ask()
+    await until('the first call is under way', () => sizes.length === 1)
+    const others = Promise.all(Array.from({ length: 130 }, ask))
+    go()
+    t.equal(await first, 1)
+    t.same(await others, Array.from({ length: 130 }, (_, index) => Math.min(index + 2, 130)))
+    t.same(sizes, [1, 128, 2], 'at most 128')
+  }
+)
+
+t.test('the requests of one call fail together, and later ones do not', async (t) => {
+  const { driver, store } = createStore()
+  replaceNext(driver, lose)
+  const asked = ['alice', 'bob'].map((caller) => acquireOne(store, caller))
+  const lost = { message: 'the connection was lost' }
+  for (const each of await Promise.allSettled(asked)) t.match(each, { reason: lost })
+  t.match(await acquireOne(store, 'alice'), { admitted: true, count: 1 })
+})
 
 t.test('expired requests do not count among the demands of a call', async (t) => {
   const tick = virtualTime(t)

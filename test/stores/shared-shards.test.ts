@@ -46,7 +46,7 @@ t.test('all shards have callers, and about as many, whatever the keys look like'
       ).join('')
   }
   for (const [kind, keyOf] of Object.entries(keys)) {
-    for (const shards of [2, 16, 100, 1_000]) {
+    for (const shards of [2, 16, 100]) {
       const store = createStore(shards)
       const callers = new Array<number>(shards).fill(0)
       for (let index = 0; index < shards * 100; index++) {
