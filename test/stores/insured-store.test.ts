@@ -182,12 +182,27 @@ t.test(
   }
 )
 
-t.test('a demand that was not asked, beside a remembered rejection, is no failure', async (t) => {
-  const remembered = { ...admitted, admitted: false, granted: 0, isRemembered: true } as const
-  const { fallback, store } = insure({ primary: { acquire: () => [null, remembered] } })
-  t.same(await store.acquire([demand('a', estimate()), demand('a')]), [null, remembered])
-  t.equal(fallback.inspect('default').trackedCallers, 0)
-})
+t.test('a rejection from memory, beside a demand that was not asked, does not change the state',
+  async (t) => {
+    const remembered = { ...admitted, admitted: false, granted: 0, isRemembered: true } as const
+    let isDown = false
+    const acquire = () => {
+      if (isDown) throw new Error('no connection')
+      return [null, remembered]
+    }
+    const { clock, fallback, store, countOf } = insure({ primary: { acquire } })
+    const demands = [demand('a', estimate()), demand('a')]
+    t.same(await store.acquire(demands), [null, remembered])
+    t.equal(store.state, 'primary')
+    t.equal(fallback.inspect('default').trackedCallers, 0)
+    isDown = true
+    t.equal(await countOf('b'), 1)
+    isDown = false
+    clock.advance(100)
+    t.same(await store.acquire(demands), [null, remembered])
+    t.equal(store.state, 'fallback')
+  }
+)
 
 t.test('demands that are not as described are no failure of the primary', async (t) => {
   const { primary, store } = insure()

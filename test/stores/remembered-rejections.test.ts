@@ -180,6 +180,13 @@ t.test(
   }
 )
 
+t.test('after clearCounters, no place that the process has held counts', async (t) => {
+  const { store } = createStore(t)
+  await acquireOne(store, 'alice', place(1))
+  await store.clearCounters()
+  t.match(await acquireOne(store, 'alice', place(1)), { admitted: true, count: 1 })
+})
+
 t.test('rejections are remembered for at most as many callers as can be tracked', async (t) => {
   const { server, store } = createStore(t, { maxTrackedCallers: 2 })
   await exhaust(store, 'alice', 'bob')

@@ -43,8 +43,13 @@ function start (t: Test) {
 }
 
 t.test('a process renews the places that it holds, and frees them once', async (t) => {
-  const { create, count, pass } = start(t)
-  const [store, other] = [create(), create()]
+  const { server, create, count, pass } = start(t)
+  let freed = 0
+  const decide = async (call: Call) => {
+    freed += call.freed.length
+    return await server.decide(call)
+  }
+  const [store, other] = [create(decide), create(decide)]
   const entries = [
     await acquireOne(store, 'alice', place(3)),
     await acquireOne(store, 'alice', place(3)),
@@ -60,7 +65,49 @@ t.test('a process renews the places that it holds, and frees them once', async (
     await owner.settle(entry, 0)
     await owner.settle(entry, 0)
     t.equal(count(), 2 - index)
+    t.equal(freed, index + 1)
   }
+})
+
+t.test('a rejected request holds no place, though there was room for one', async (t) => {
+  const { server, create, count, pass } = start(t)
+  const renewed: number[] = []
+  const store = create((call) => {
+    renewed.push(call.renewed.length)
+    return server.decide(call)
+  })
+  await acquireOne(store, 'alice', { limit: 1 })
+  const rejected = await store.acquire([demand('alice', place(1)), demand('alice', { limit: 1 })])
+  t.match(rejected, [{ admitted: true, granted: 0 }, { admitted: false }])
+  await pass(renewalInterval)
+  await acquireOne(store, 'bob', { limit: 1 })
+  t.same([count(), renewed], [0, [0, 0, 0]])
+})
+
+t.test('the 10 s after which a place is renewed begin when its call is sent, not with the reply',
+  async (t) => {
+    const { clock, server, create, pass } = start(t)
+    const renewedAt: number[] = []
+    const store = create(async (call) => {
+      if (call.renewed.length > 0) renewedAt.push(clock.now())
+      const reply = await server.decide(call)
+      clock.advance(2_000)
+      return reply
+    })
+    const takenAt = clock.now()
+    await acquireOne(store, 'alice', place())
+    while (clock.now() < takenAt + 30_000) await pass(1_000)
+    t.same(renewedAt.map((time) => time - takenAt), [10_000, 20_000, 30_000])
+  }
+)
+
+t.test('a store that holds places does not keep its process alive', async (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+  const before = timers()
+  const store = new SharedStore({}, 1, () => new DriverServer(() => 0))
+  t.match(await acquireOne(store, 'alice', place()), { admitted: true })
+  await new Promise(setImmediate)
+  t.equal(timers(), before)
 })
 
 t.test('300 places are renewed in calls of 256', async (t) => {
@@ -186,6 +233,37 @@ t.test('a place that may not have been freed is freed for 30 s from then on, and
       await pass(1_000)
     }
     t.same(freed, [0, ...Array.from({ length: 30 }, () => 1)])
+  }
+)
+
+t.test('a place that ends while it waits to be freed is free, and its settlement resolves',
+  async (t) => {
+    const performanceClock = virtualPerformance(t)
+    const { server, create } = start(t)
+    let go: (() => void) | undefined
+    let isSlow = false
+    const store = create(async (call) => {
+      if (isSlow) {
+        isSlow = false
+        await new Promise<void>((resolve) => {
+          go = resolve
+        })
+      }
+      return await server.decide(call)
+    })
+    const entry = await acquireOne(store, 'alice', place())
+    isSlow = true
+    const other = acquireOne(store, 'bob', place())
+    await until('a call is under way', () => go !== undefined)
+    let isSettled = false
+    const settled = store.settle(entry, 0).then(() => {
+      isSettled = true
+    })
+    performanceClock.advance(30_000)
+    go?.()
+    await other
+    await until('it is settled', () => isSettled)
+    await settled
   }
 )
 

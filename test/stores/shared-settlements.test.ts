@@ -184,6 +184,19 @@ t.test('a settlement whose window is over while the server fails is rejected and
   }
 )
 
+t.test('a settlement of a window of a second waits for 5 s, in which a call can be sent',
+  async (t) => {
+    const tick = virtualTime(t)
+    const { driver, store } = createStore()
+    const acquisition = await acquireOne(store, 'alice', estimate(3, { window: 1_000 }))
+    replaceNext(driver, lose)
+    await t.rejects(acquireOne(store, 'bob'), { message: 'the connection was lost' })
+    const settled = store.settle(acquisition, 1)
+    tick(1_000)
+    await t.resolves(settled)
+  }
+)
+
 t.test('settling lowers only, and can be repeated', async (t) => {
   const { store, count } = createStore()
   const acquisition = await acquireOne(store, 'alice', estimate(5))
