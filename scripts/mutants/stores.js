@@ -190,7 +190,8 @@ export const mutants = [
     file: 'store/insured/insured-store.ts',
     what: 'a caller is removed from one store after the other',
     from:
-      'const calls = [this.primary, this.fallback].map(async (store) => this.#inTime(call(store)))\n' +
+      'const calls = [this.primary, this.fallback].map(' +
+      'async (store) => this.#inTime(call(store)))\n' +
       '    await Promise.all(calls)',
     to: 'for (const store of [this.primary, this.fallback]) await this.#inTime(call(store))',
     test: insured,
@@ -265,12 +266,8 @@ export const mutants = [
     to:
       '    const own = this.#byCaller.get(callerKey)\n' +
       '    if (this.#isSweepDue(now)) this.#sweep(now, length)\n',
-    test: contract,
-    foundBy: [
-
-      'in the memory store, a sweep removes a caller one window and 60 s after its last ' +
-      'request, before a lookup'
-    ]
+    test: 'test/rules/counters.test.ts',
+    foundBy: ['a counter that a sweep has removed opens a new window, even with the same end']
   },
   {
     file: 'store/memory/memory-counters.ts',
@@ -381,24 +378,16 @@ export const mutants = [
     what: 'an estimate of long ago is held again',
     from: 'period === this.#period + 1 ? this.#held : 0',
     to: 'this.#held',
-    test: contract,
-    foundBy: [
-
-      'in the memory store, holds an estimate in the period of ten minutes that admitted it, ' +
-      'and in the next one'
-    ]
+    test: 'test/rules/counters.test.ts',
+    foundBy: ['what was admitted two periods of ten minutes ago is not held by a later estimate']
   },
   {
     file: 'store/memory/memory-window.ts',
     what: 'more is held than counted',
     from: 'return Math.min(held, this.count)',
     to: 'return held',
-    test: contract,
-    foundBy: [
-
-      'in the memory store, holds no more than it counts, although the count cannot exceed the ' +
-      'largest integer'
-    ]
+    test: 'test/rules/counters.test.ts',
+    foundBy: ['no more is held than is counted, also of two periods of ten minutes']
   },
   {
     file: 'store/memory/memory-window.ts',

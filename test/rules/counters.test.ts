@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { MemoryQuotaStore, type Acquisition } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
-import { demand } from '../support/told-store.js'
+import { demand, estimate } from '../support/told-store.js'
 
 setFlagsFromString('--expose-gc')
 const collect: () => void = runInNewContext('gc')
@@ -37,6 +37,37 @@ t.test('at most 10,000 callers have a counter of their own by default', async (t
   t.same(overflowing, [])
   t.equal(acquire(store, 'one more').overflow, true)
   t.equal(store.inspect('default').trackedCallers, 10_000)
+})
+
+t.test('a counter that a sweep has removed opens a new window, even with the same end', (t) => {
+  const clock = new VirtualClock()
+  const store = new MemoryQuotaStore({ clock: clock.now })
+  const day = demand('alice', { start: 0, end: 86_400_000 })
+  t.match(store.acquire([day]), [{ count: 1, end: 86_400_000 }])
+  clock.advance(120_000)
+  t.match(store.acquire([day]), [{ count: 1, end: 86_400_000 }])
+  t.end()
+})
+
+t.test('what was admitted two periods of ten minutes ago is not held by a later estimate', (t) => {
+  const clock = new VirtualClock()
+  const store = new MemoryQuotaStore({ clock: clock.now })
+  const tokens = (most: number) => demand('alice', estimate(most, { limit: 200, window: 1e9 }))
+  t.match(store.acquire([tokens(100)]), [{ count: 100, held: 100 }])
+  clock.advance(1_200_000)
+  t.match(store.acquire([tokens(5)]), [{ count: 105, held: 5 }])
+  t.end()
+})
+
+t.test('no more is held than is counted, also of two periods of ten minutes', (t) => {
+  const clock = new VirtualClock()
+  const store = new MemoryQuotaStore({ clock: clock.now })
+  const limit = Number.MAX_SAFE_INTEGER
+  const tokens = (most: number) => demand('alice', estimate(most, { limit, window: 1e9 }))
+  t.match(store.acquire([tokens(limit)]), [{ count: limit, held: limit }])
+  clock.advance(600_000)
+  t.match(store.acquire([tokens(10)]), [{ count: limit, held: limit }])
+  t.end()
 })
 
 t.test(
