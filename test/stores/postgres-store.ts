@@ -12,6 +12,7 @@ import { compareWithMemory, compareWithReference } from '../support/compare-stor
 import { matchExactly } from '../support/match-exactly.js'
 import { pool } from '../support/pglite.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
+import { virtualPerformance } from '../support/virtual-performance.js'
 
 async function createStore (options: Partial<PostgresQuotaStoreOptions> = {}) {
   const clock = new VirtualClock()
@@ -187,6 +188,8 @@ t.test(
 t.test(
   'a call sweeps 1,000 counters; at the cap, a new caller uses the overflow counter until then',
   async (t) => {
+    // No request waits for too long, however slow the machine is.
+    virtualPerformance(t)
     const counted = counting()
     const { clock, store } = await createStore({ pool: counted, maxTrackedCallers: 3_000 })
     const askAll = (callers: readonly string[]) =>
@@ -241,6 +244,7 @@ t.test('a window keeps its length if that of its quota changes', async (t) => {
 })
 
 t.test('the callers are listed on pages', async (t) => {
+  virtualPerformance(t)
   const { store } = await createStore()
   const callers = Array.from({ length: 1_500 }, (_, caller) => `caller ${caller}`)
   for (const more of [{}, place()]) {
