@@ -261,11 +261,11 @@ export const mutants = [
     file: 'store/memory/memory-counters.ts',
     what: 'the sweep comes after the lookup',
     from:
-      '    if (this.#isSweepDue(now)) this.#sweep(now, length)\n' +
+      '    if (now >= this.#sweepIsDueAt) this.#sweep(now, length)\n' +
       '    const own = this.#byCaller.get(callerKey)\n',
     to:
       '    const own = this.#byCaller.get(callerKey)\n' +
-      '    if (this.#isSweepDue(now)) this.#sweep(now, length)\n',
+      '    if (now >= this.#sweepIsDueAt) this.#sweep(now, length)\n',
     test: 'test/rules/counters.test.ts',
     foundBy: ['a counter that a sweep has removed opens a new window, even with the same end']
   },
@@ -310,7 +310,7 @@ export const mutants = [
   {
     file: 'store/memory/memory-counters.ts',
     what: 'the first request is a sweep',
-    from: 'if (this.#sweptAt !== never) this.#sweeps += 1',
+    from: 'if (this.#sweepIsDueAt !== beforeFirstRequest) this.#sweeps += 1',
     to: 'this.#sweeps += 1',
     test: contract,
     foundBy: ['in the memory store, sweeps 60 s after the previous sweep, and no earlier']
@@ -404,8 +404,8 @@ export const mutants = [
   {
     file: 'store/memory/memory-window.ts',
     what: 'a second settlement ends what another request holds',
-    from: '    this.#counted -= excess\n    this.#held = 0\n',
-    to: '    this.#counted -= excess\n',
+    from: '    this.#window.release(this.#held, this.#period)\n    this.#held = 0\n',
+    to: '    this.#window.release(this.#held, this.#period)\n',
     test: contract,
     foundBy: [
 

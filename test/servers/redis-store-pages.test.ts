@@ -50,8 +50,11 @@ t.test(
   'a new caller at the cap uses the overflow counter until the sweep has found a dead counter',
   async (t) => {
     const { clock, store, callers } = await fullStore(5_000, 1_000)
-    // Only one of the callers will be dead.
-    await Promise.all(callers.slice(1).map((caller) => acquireOne(store, caller)))
+    // Only one of the callers will be dead, which the first page of the sweep does not have.
+    const [, first] = await client.hscan('llm-quota:{0}:windows:default', 0, 'COUNT', 1_000)
+    const dead = callers.find((caller) => !first.includes(caller))
+    const others = callers.filter((caller) => caller !== dead)
+    await Promise.all(others.map((caller) => acquireOne(store, caller)))
     clock.advance(119_000)
     const newcomer = demand('newcomer')
     const overflow: boolean[] = []
@@ -63,7 +66,7 @@ t.test(
       if (call > 0) t.equal(peeked === null, !acquired.overflow, 'peek looks at the same page')
       if (!acquired.overflow) break
     }
-    t.equal(overflow.at(-1), false)
+    t.same([overflow[0], overflow.at(-1)], [true, false])
     t.match(await store.inspect('default'), { trackedCallers: 5_000, sweeps: 1 })
   }
 )
