@@ -308,18 +308,10 @@ export const mutants = [
   {
     file: 'permit/prepare.ts',
     what: 'the cost is determined before the caller is known',
-    from:
-      'if (caller instanceof Unidentified) return each.decideWithout(withoutCaller(caller))\n' +
-      '      each.caller = caller\n' +
-      '      const given = costs?.get(quota.name) ?? quota.cost\n' +
-      "      const cost = typeof given === 'function' ? costIn(given, quota, requester) : given\n",
+    from: '    return then(known ?? requester.callerOf(quota.callers), (caller) =>\n',
     to:
-      'const given = costs?.get(quota.name) ?? quota.cost\n' +
-      "      const cost = typeof given === 'function' ? costIn(given, quota, requester) : given\n" +
-      '      if (caller instanceof Unidentified) {\n' +
-      '        return each.decideWithout(withoutCaller(caller))\n' +
-      '      }\n' +
-      '      each.caller = caller\n',
+      "    if (typeof quota.cost === 'function') costIn(quota.cost, quota, requester)\n" +
+      '    return then(known ?? requester.callerOf(quota.callers), (caller) =>\n',
     test: 'test/rules/costs.test.ts',
     foundBy: ['the cost of a request without a caller is not determined']
   },

@@ -231,8 +231,8 @@ const lua = [
     from: '    hold(holder, place)\n',
     to: "    if redis.call('EXISTS', holder.key) == 1 then hold(holder, place) end\n",
     ...byTest(
-      'test/servers/redis-places.test.ts',
-      'a process renews its places after the server has lost them'
+      'test/servers/redis-driver.test.ts',
+      'a renewal keeps a place for 30 s, and takes it again if it was lost'
     )
   },
   {
@@ -248,8 +248,8 @@ const lua = [
     from: "local PLACE_DURATION = '30000' --",
     to: "local PLACE_DURATION = '45000' --",
     ...byTest(
-      'test/servers/redis-places.test.ts',
-      'the places of an ended process are free after 30 s, and no earlier'
+      'test/servers/redis-driver.test.ts',
+      'the places of a process that was killed are free when they end, no later'
     )
   },
   {

@@ -1,5 +1,7 @@
-// Mistakes in what the stores on servers do in the process, and in the insured store.
+// Mistakes in what the stores on servers do in the process.
 
+const remembered = 'test/stores/remembered-rejections.test.ts'
+const shards = 'test/stores/shared-shards.test.ts'
 const scenarios = 'test/simulation/scenarios.test.ts'
 const places = 'test/stores/shared-places.test.ts'
 const settlements = 'test/stores/shared-settlements.test.ts'
@@ -12,7 +14,7 @@ export const mutants = [
     from: '            this.#settleLate(call, reply, sentAt)\n',
     to: '',
     test: scenarios,
-    foundBy: ['a call that is late']
+    foundBy: ['a call that is late: what it took is settled and freed when its reply arrives']
   },
   {
     file: 'store/shared/shard.ts',
@@ -20,7 +22,7 @@ export const mutants = [
     from: 'for (const { demands, place } of call.requests) this.#freeTaken(demands, place)',
     to: '',
     test: scenarios,
-    foundBy: ['a reply that is lost']
+    foundBy: ['a reply that is lost: what was granted stays counted, and the place is freed']
   },
   {
     file: 'store/shared/shard.ts',
@@ -28,7 +30,7 @@ export const mutants = [
     from: '    if (error instanceof NotRunError) {\n',
     to: '    if (error instanceof Error) {\n',
     test: scenarios,
-    foundBy: ['a settlement that is lost']
+    foundBy: ['a settlement that is lost: its promise is rejected, and it is not sent again']
   },
   {
     file: 'store/shared/shard.ts',
@@ -36,7 +38,7 @@ export const mutants = [
     from: '      this.#isFailing = true\n',
     to: '      this.#isFailing = true\n      this.#places.renew(renewed, sentAt)\n',
     test: scenarios,
-    foundBy: ['a renewal that is lost']
+    foundBy: ['a renewal that is lost: the place is renewed again after a second']
   },
   {
     file: 'store/shared/shard.ts',
@@ -44,7 +46,7 @@ export const mutants = [
     from: '    this.#freed.addAgain(freed)\n',
     to: '',
     test: scenarios,
-    foundBy: ['a freed place whose call is lost']
+    foundBy: ['a freed place whose call is lost: it is freed again after a second']
   },
   {
     file: 'store/shared/held-places.ts',
@@ -52,7 +54,7 @@ export const mutants = [
     from: '    if (!this.#renewedAt.delete(place)) return\n',
     to: '',
     test: scenarios,
-    foundBy: ['a place freed while its renewal waits']
+    foundBy: ['a place freed while its renewal waits: it is not renewed']
   },
   {
     file: 'store/shared/shard.ts',
@@ -68,7 +70,7 @@ export const mutants = [
     from: "randomBytes(9).toString('base64url')",
     to: "'process'",
     test: scenarios,
-    foundBy: ['a process that stalls for 36 s']
+    foundBy: ['a process that stalls for 36 s: its next call takes its places again']
   },
   {
     file: 'store/shared/shard.ts',
@@ -76,7 +78,7 @@ export const mutants = [
     from: 'this.#places.renewedBy(now - renewalAge, mostPlacesInCall)',
     to: '[]',
     test: scenarios,
-    foundBy: ['a process that stalls for 36 s']
+    foundBy: ['a process that stalls for 36 s: its next call takes its places again']
   },
   {
     file: 'store/shared/shard.ts',
@@ -104,7 +106,7 @@ export const mutants = [
     from: '        this.#places.add(taken.place, sentAt)\n',
     to: '',
     test: scenarios,
-    foundBy: ['a server that loses all']
+    foundBy: ['a server that loses all: places are taken again, and windows begin anew']
   },
   {
     file: 'store/insured/insured-store.ts',
@@ -112,7 +114,7 @@ export const mutants = [
     from: 'for (const made of late) new InsuredAcquisition(this, made, store).settleUnused()',
     to: '',
     test: scenarios,
-    foundBy: ['a fallback that decides meanwhile']
+    foundBy: ['a fallback that decides meanwhile: what comes too late is settled with 0']
   },
   {
     file: 'store/shared/shared-acquisition.ts',
@@ -120,7 +122,7 @@ export const mutants = [
     from: '    this.#counted -= lessCount\n',
     to: '',
     test: scenarios,
-    foundBy: ['a settlement that is lost']
+    foundBy: ['a settlement that is lost: its promise is rejected, and it is not sent again']
   },
   {
     file: 'store/shared/shared-acquisition.ts',
@@ -153,5 +155,247 @@ export const mutants = [
     to: 'other.lessCount',
     test: settlements,
     foundBy: ['the settlements of one window are one']
+  },
+  {
+    file: 'store/shared/remembered-rejections.ts',
+    what: 'a rejection is remembered for longer than a second',
+    from: 'now - known.askedAt >= longestMemory',
+    to: 'now - known.askedAt > longestMemory',
+    test: remembered,
+    foundBy: ['what another process removes takes effect after a second at most']
+  },
+  {
+    file: 'store/shared/remembered-rejections.ts',
+    what: 'a window is remembered for longer than it lasts',
+    from: 'const remaining = length - (now - known.askedAt)',
+    to: 'const remaining = length',
+    test: remembered,
+    foundBy: ['no rejection is remembered beyond the window, even if the reply was slow']
+  },
+  {
+    file: 'store/shared/remembered-rejections.ts',
+    what: 'the state of the overflow counter is remembered',
+    from: ' || acquisition.admitted || acquisition.overflow',
+    to: ' || acquisition.admitted',
+    test: remembered,
+    foundBy: ['nothing is remembered if the option is false, or by the overflow counter']
+  },
+  {
+    file: 'store/shared/remembered-rejections.ts',
+    what: 'a rejection that is remembered again stays the oldest',
+    from: '    const name = nameOf(demand)\n    this.#rejections.delete(name)\n',
+    to: '    const name = nameOf(demand)\n',
+    test: remembered,
+    foundBy: ['a rejection that is remembered again is no longer the oldest']
+  },
+  {
+    file: 'store/shared/shared-store.ts',
+    what: 'the shards track more callers together than the store may',
+    from: 'Math.ceil((maxTrackedCallers - shard) / shards)',
+    to: 'Math.ceil(Math.max(maxTrackedCallers, shard) / shards)',
+    test: shards,
+    foundBy: ['the caller caps of the shards are together that of the store']
+  },
+  {
+    file: 'store/shared/shared-store.ts',
+    what: 'a process remembers at the time of the reply',
+    from: 'rejections?.remember(demand, acquisition, now)',
+    to: 'rejections?.remember(demand, acquisition, Math.max(now, this.#clock()))',
+    test: remembered,
+    foundBy: ['no rejection is remembered beyond the window, even if the reply was slow']
+  },
+  {
+    file: 'store/shared/shared-store.ts',
+    what: 'a process counts places that clearCounters has removed',
+    from: '    for (const shard of this.#shards) shard.dropPlaces()\n',
+    to: '',
+    test: remembered,
+    foundBy: ['after clearCounters, no place that the process has held counts']
+  },
+  {
+    file: 'store/shared/shared-store.ts',
+    what: 'what arrives while a caller is forgotten is remembered',
+    from: '    await call.finally(startAnew)',
+    to: '    await call',
+    test: remembered,
+    foundBy: ['forget removes what is remembered, also what arrives before it ends']
+  },
+  {
+    file: 'store/shared/shared-store.ts',
+    what: 'only the first shard is listed',
+    from: 'index + 1 < this.#shards.length ? String(index + 1) : null',
+    to: 'null',
+    test: shards,
+    foundBy: ['inspect, list and clearCounters cover all shards, and each page of each']
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'settlements are rejected although the server works',
+    from: 'if (this.#isFailing) this.#settlements.bound()',
+    to: 'this.#settlements.bound()',
+    test: settlements,
+    foundBy: ['a server that answers loses no settlement, however many come together']
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'a request with many demands is never sent',
+    from: ' && taken.length > 0',
+    to: '',
+    test: settlements,
+    foundBy: ['a request with more demands than a call takes is sent alone']
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'what the server refuses for long is sent again',
+    from: 'error instanceof NotRunError && error.isBrief &&',
+    to: 'error instanceof NotRunError &&',
+    test: settlements,
+    foundBy: [
+
+      'while the server is down, a request fails at once with the error of the client, and a ' +
+      'settlement waits'
+    ]
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'a request does not fail with the error of the client',
+    from: 'error instanceof NotRunError ? error.cause : error',
+    to: 'error',
+    test: settlements,
+    foundBy: [
+
+      'while the server is down, a request fails at once with the error of the client, and a ' +
+      'settlement waits'
+    ]
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'a call has more than 128 requests',
+    from: 'const mostInCall = 128',
+    to: 'const mostInCall = 2_000',
+    test: settlements,
+    foundBy: [
+
+      'requests that arrive together, or while a call is under way, share a call, and are ' +
+      'decided in their order'
+    ]
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'a rejected request holds a place that it has not taken',
+    from: '      if (!isCounted) {',
+    to: '      if (!isCounted && !each.admitted) {',
+    test: places,
+    foundBy: ['a rejected request holds no place, though there was room for one']
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'the time until a renewal begins with the reply of the call that took the place',
+    from: 'this.#places.add(taken.place, sentAt)',
+    to: 'this.#places.add(taken.place, this.#clock())',
+    test: places,
+    foundBy: [
+      'the 10 s after which a place is renewed begin when its call is sent, not with the reply'
+    ]
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'the time until the next renewal begins with the reply',
+    from: 'this.#places.renew(renewed, sentAt)',
+    to: 'this.#places.renew(renewed, this.#clock())',
+    test: places,
+    foundBy: [
+      'the 10 s after which a place is renewed begin when its call is sent, not with the reply'
+    ]
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'places are renewed only while requests come',
+    from: ' && this.#places.isEmpty',
+    to: '',
+    test: places,
+    foundBy: ['a process renews the places that it holds, and frees them once']
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'the timer of a store keeps its process alive',
+    from: '}, wakeInterval).unref()',
+    to: '}, wakeInterval)',
+    test: places,
+    foundBy: ['a store that holds places does not keep its process alive']
+  },
+  {
+    file: 'store/shared/held-places.ts',
+    what: 'of many places, only the first are renewed',
+    from: 'if (this.#renewedAt.delete(place)) this',
+    to: 'if (this.#renewedAt.has(place)) this',
+    test: places,
+    foundBy: ['300 places are renewed in calls of 256']
+  },
+  {
+    file: 'store/shared/held-places.ts',
+    what: 'places that were cleared are counted',
+    from: '    this.#counts.clear()\n',
+    to: '',
+    test: remembered,
+    foundBy: ['after clearCounters, no place that the process has held counts']
+  },
+  {
+    file: 'store/shared/freed-places.ts',
+    what: 'places without end wait to be freed',
+    from: '    if (this.#waiting.size >= mostWaiting) return\n',
+    to: '    if (this.#waiting.size > 10 * mostWaiting) return\n',
+    test: places,
+    foundBy: ['what waits to be freed during an outage is bounded']
+  },
+  {
+    file: 'store/shared/freed-places.ts',
+    what: 'the settlement of a place that has ended never ends',
+    from: '      else waiting.resolve()\n',
+    to: '',
+    test: places,
+    foundBy: ['a place that ends while it waits to be freed is free, and its settlement resolves']
+  },
+  {
+    file: 'store/shared/waiting-settlements.ts',
+    what: 'a settlement that joins one that is sent again never ends',
+    from: '        older.done.then(each.resolve, each.reject)\n',
+    to: '',
+    test: settlements,
+    foundBy: [
+      'settlements that are sent again stay the oldest, and join newer ones of their window'
+    ]
+  },
+  {
+    file: 'store/shared/waiting-settlements.ts',
+    what: 'a settlement of a short window does not wait for a call',
+    from: 'Math.max(window, longestWait)',
+    to: 'Math.min(window, longestWait)',
+    test: settlements,
+    foundBy: ['a settlement of a window of a second waits for 5 s, in which a call can be sent']
+  },
+  {
+    file: 'store/shared/waiting-settlements.ts',
+    what: 'of two settlements, what the earlier one held stays held',
+    from: 'const lessHeld = new Map(one.lessHeld)',
+    to: 'const lessHeld = new Map<number, number>()',
+    test: settlements,
+    foundBy: ['the settlements of one window are one']
+  },
+  {
+    file: 'store/shared/shared-acquisition.ts',
+    what: 'a second settlement ends before the first one is applied',
+    from: 'return await this.#settled',
+    to: 'return',
+    test: settlements,
+    foundBy: ['settling again with as much ends as the settlement that is under way']
+  },
+  {
+    file: 'store/shared/shared-acquisition.ts',
+    what: 'a place is freed by each settlement',
+    from: 'this.#freed ??= ',
+    to: 'this.#freed = ',
+    test: places,
+    foundBy: ['a process renews the places that it holds, and frees them once']
   }
 ]

@@ -223,7 +223,7 @@ async function start (
   }
 }
 
-const permits = 4_000
+const permits = 1_000
 // After how many settlements the store becomes silent, how many are applied, and how long the
 // server may take to close in virtual time. Each permit has two.
 const silences: [what: string, most: number, settled: number, longest: number][] = [

@@ -9,7 +9,6 @@ import quotaPlugin, {
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
 import { captureLog, published } from '../support/service.js'
-import { setWallClock } from '../support/wall-clock.js'
 
 type Quotas = Record<string, QuotaDefinition>
 
@@ -168,31 +167,6 @@ t.test('a range that is not possible is an error, and counts nothing', async (t)
   }
 })
 
-t.test(
-  'a caller with a monthly budget of 25 who holds 13 and asks for 13 more waits for a second',
-  async (t) => {
-    setWallClock(t)('2026-11-25T12:00Z')
-    const { app, ask, begin, standings } = await createHost('budget', {
-      rateLimitHeaders: 'draft-10',
-      quotas: { budget: { perMonth: { dollars: 25 }, cost: 13 } }
-    })
-    const { request, end } = await begin()
-    matchExactly(t, await ask(), {
-      statusCode: 429,
-      headers: { 'retry-after': '1', ratelimit: '"budget";r=12;t=1' }
-    })
-    matchExactly(t, await standings(['budget']), [{ count: 13, held: 13 }])
-    await app.quotaCharge(request, { dollars: 12 })
-    await end()
-    t.equal((await ask()).statusCode, 200)
-    const seconds = String(5.5 * 86_400)
-    matchExactly(t, await ask(), {
-      statusCode: 429,
-      headers: { 'retry-after': seconds, ratelimit: `"budget";r=0;t=${seconds}` }
-    })
-  }
-)
-
 // Of a limit of 10 per minute: what is used, what is held, the least of a request, and how long to
 // wait; null if it is admitted, `never` if it is above the limit.
 const waits: [used: number, held: number, least: number, seconds: string | null][] = [
@@ -287,20 +261,6 @@ t.test(
     matchExactly(t, await concurrent.ask(), { body: /Maximum 1 concurrent LLM requests/ })
   }
 )
-
-t.test('what is held is settled in the window that counted it, and in no other', async (t) => {
-  const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 8 } }
-  const { app, begin, clock, standings } = await createHost('tokens', { quotas })
-  const first = await begin()
-  clock.advance(60_000)
-  const second = await begin()
-  await app.quotaCharge(first.request, 3)
-  await first.end()
-  matchExactly(t, await standings(['tokens']), [{ count: 8, held: 8 }])
-  clock.advance(60_000)
-  await app.quotaCharge(second.request, 11)
-  matchExactly(t, await standings(['tokens']), [{ count: 3, held: 0 }])
-})
 
 t.test('what is used beyond a grant counts as used, and is never held', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 5 } }

@@ -2,7 +2,7 @@
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { tmpdir } from 'node:os'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify from 'fastify'
 import t from 'tap'
 import { channelsOf } from '../../lib/channels.js'
 import quotaPlugin, {
@@ -232,37 +232,6 @@ t.test(
         }
       )
     }
-  }
-)
-
-t.test(
-  'the handler does not wait for a turn of the event loop if the reader and the store are ' +
-    'synchronous, timed or not',
-  async (t) => {
-    const turns: string[] = []
-    let passed = false
-    const before = (app: FastifyInstance) =>
-      app.addHook('preHandler', (_request, _reply, done) => {
-        passed = false
-        setImmediate(() => turns.push(passed ? 'handler first' : 'turn first'))
-        done()
-      })
-    const app = await createService(
-      { preferences: new Map([[key, 5]]), authentication: asAlice },
-      {},
-      {
-        before,
-        handler: (_request, reply) => {
-          passed = true
-          reply.send('ran')
-        }
-      }
-    )
-    await analyze(app, null)
-    const { name } = channelsOf(app.server).storeDurations
-    t.equal((await published(() => analyze(app, null), name)).length, 1)
-    await new Promise(setImmediate)
-    t.same(turns, ['handler first', 'handler first'])
   }
 )
 

@@ -8,7 +8,7 @@ import { assertProperty } from '../support/property.js'
 import { listen, sendRaw } from '../support/raw-socket.js'
 import { comparable, isSpelledAs, type Comparison } from '../support/spelling-rule.js'
 
-const tables = Number(process.env.RANDOM_WALKS ?? 40)
+const tables = Number(process.env.RANDOM_WALKS ?? 25)
 const targetsPerTable = 60
 
 const methods = ['GET', 'POST'] as const
@@ -55,75 +55,28 @@ const table = fc
   }))
 
 // What clients and attackers put before, into and after a path, and into `Host`.
-const before = fc.constantFrom(
-  '',
-  '',
-  '',
-  '',
-  '',
-  '',
-  '',
-  '',
-  '',
-  '',
-  'http://h',
-  'https://h:8',
-  'HTTP://h',
-  '//h',
-  '/\\h',
-  '//a//b',
-  '/%2fh',
-  'foo:',
-  '*',
-  '/x/..',
-  '/.',
-  '/%2e',
-  'h'
+const before = fc.oneof(
+  { weight: 10, arbitrary: fc.constant('') },
+  {
+    weight: 13,
+    arbitrary: fc.constantFrom(
+      ...['http://h', 'https://h:8', 'HTTP://h', '//h', '/\\h', '//a//b', '/%2fh', 'foo:', '*'],
+      ...['/x/..', '/.', '/%2e', 'h']
+    )
+  }
 )
 const between = fc.constantFrom(
-  '//',
-  '/./',
-  '/x/../',
-  '/%2e%2e/',
-  '\\',
-  '%2f',
-  '%5c',
-  '%252f',
-  '%25252f',
-  '/;a/',
-  ';a',
-  '%09',
-  '%00',
-  '%20',
-  '%c2%85',
-  '%',
-  '%%32%35',
-  '#',
-  '%3f',
-  '?'
+  ...['//', '/./', '/x/../', '/%2e%2e/', '\\', '%2f', '%5c', '%252f', '%25252f', '/;a/', ';a'],
+  ...['%09', '%00', '%20', '%c2%85', '%', '%%32%35', '#', '%3f', '?']
 )
-const after = fc.constantFrom(
-  '',
-  '',
-  '',
-  '',
-  '',
-  '',
-  '',
-  '',
-  '/',
-  '?a=1',
-  '#f',
-  ';j=1',
-  '/.',
-  '/..',
-  '%',
-  '%20',
-  '%3F',
-  '%23',
-  '//',
-  '/x/..',
-  '%ff'
+const after = fc.oneof(
+  { weight: 8, arbitrary: fc.constant('') },
+  {
+    weight: 13,
+    arbitrary: fc.constantFrom(
+      ...['/', '?a=1', '#f', ';j=1', '/.', '/..', '%', '%20', '%3F', '%23', '//', '/x/..', '%ff']
+    )
+  }
 )
 const host = fc.oneof(
   { weight: 12, arbitrary: fc.constant('127.0.0.1') },

@@ -6,7 +6,6 @@ import { RedisQuotaStore } from '../../lib/redis.js'
 import { adaptClient } from '../../lib/store/redis/clients.js'
 import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { matchExactly } from '../support/match-exactly.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
@@ -17,9 +16,7 @@ t.beforeEach(async () => {
 const callersKey = 'llm-quota:{0}:places:streams.concurrent'
 const placesKey = (caller: string) => `${callersKey} ${caller}`
 
-/**
- * Stores of two processes. `renew` makes time pass until both renew their places.
- */
+/** Stores of two processes, whose timers do not run. */
 function start (t: Test) {
   const clock = new VirtualClock()
   clock.advance(1_000_000)
@@ -32,13 +29,7 @@ function start (t: Test) {
   return {
     clock,
     one,
-    other,
-    /** Resolves when the renewals have been written: what follows in a store waits for them. */
-    async renew () {
-      clock.advance(10_000)
-      mock.timers.tick(10_000)
-      for (const store of [one, other]) await acquireOne(store, 'another', place(1_000))
-    }
+    other
   }
 }
 
@@ -49,69 +40,6 @@ t.test('an empty call is decided, whether or not the shard is there', async (t) 
     t.same(await driver.decide(empty), [])
     t.same(await client.keys('*'), ['llm-quota:{0}'])
   }
-})
-
-t.test('a process renews its places after the server has lost them', async (t) => {
-  const { one, other, renew } = start(t)
-  const entries = await Promise.all([1, 2, 3].map(() => acquireOne(one, 'alice', place(3))))
-  await client.flushall()
-  await renew()
-  t.match(await acquireOne(other, 'alice', place(3)), { admitted: false, count: 3 })
-  const [first] = entries
-  if (first !== undefined) await one.settle(first, 0)
-  t.match(await acquireOne(one, 'alice', place(3)), { admitted: true, count: 3 })
-})
-
-t.test(
-  "a process that holds a caller's limit rejects without asking, unless rememberRejections " +
-    'is false',
-  async (t) => {
-    const store = new RedisQuotaStore({ client })
-    const entry = await acquireOne(store, 'alice', place(1))
-    const other = demand('alice')
-    const { evalsha } = await commandsDuring(client, async () => {
-      matchExactly(t, store.acquire([other, demand('alice', place(1))]), [
-        null,
-        {
-          admitted: false,
-          granted: 0,
-          count: 1,
-          held: 1,
-          windowRemaining: null,
-          overflow: false,
-          isRemembered: true
-        }
-      ])
-    })
-    t.equal(evalsha, undefined)
-    await store.settle(entry, 0)
-    t.match(await acquireOne(store, 'alice', place(1)), { admitted: true, count: 1 })
-    t.equal(await store.peek(other), null, 'a demand that was not asked reached no counter')
-  }
-)
-
-t.test('the places of an ended process are free after 30 s, and no earlier', async (t) => {
-  const { clock, one: ended, other } = start(t)
-  const callers = Array.from({ length: 2_500 }, (_, caller) => `caller ${caller}`)
-  await Promise.all(callers.map((caller) => acquireOne(ended, caller, place(1))))
-  mock.timers.reset()
-  clock.advance(29_999)
-  matchExactly(t, await acquireOne(other, 'caller 7', place(1)), {
-    admitted: false,
-    granted: 0,
-    count: 1,
-    held: 1,
-    windowRemaining: null,
-    overflow: false
-  })
-  t.equal((await other.inspect('streams.concurrent')).trackedCallers, callers.length)
-  clock.advance(1)
-  t.same(await other.inspect('streams.concurrent'), { trackedCallers: 0, sweeps: 0 })
-  t.same((await other.list('streams.concurrent')).callers, [])
-  const entries = await Promise.all(callers.map((caller) => acquireOne(other, caller, place(1))))
-  t.equal(entries.filter(({ admitted }) => admitted).length, callers.length)
-  await Promise.all(entries.map((entry) => other.settle(entry, 0)))
-  t.same(await client.keys(`${callersKey}*`), [])
 })
 
 t.test('every ended place of a caller is removed, a thousand with each call', async (t) => {

@@ -1,6 +1,6 @@
 // The features of the Redis store that other stores do not have, on real servers.
 import t from 'tap'
-import { callerKey, localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
+import { callerKey, localAuthentication } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
@@ -79,72 +79,6 @@ t.test('the store uses the clock of the server', async (t) => {
     return later < 60_000
   })
   t.ok(later > 50_000, `${later} ms are left`)
-})
-
-t.test(
-  'requests of several callers at the cap that are sent together have the results of the memory ' +
-    'store',
-  async (t) => {
-    const { now: clock } = new VirtualClock()
-    const stores = [
-      new RedisQuotaStore({ client, clock, maxTrackedCallers: 1 }),
-      new MemoryQuotaStore({ clock, maxTrackedCallers: 1 })
-    ]
-    const requests = [3, 9, 2, 9].flatMap((limit) =>
-      ['own', 'bob', 'carol'].map((caller) => [
-        demand(caller, { limit }),
-        demand(caller, { limit, counters: 'chat.requests.hour', window: 3_600_000 })
-      ])
-    )
-    const [actual, expected] = await Promise.all(
-      stores.map((store) => Promise.all(requests.map((demands) => store.acquire(demands))))
-    )
-    matchExactly(
-      t,
-      actual,
-      expected?.map((each) => each.map((acquisition) => ({ ...acquisition })))
-    )
-  }
-)
-
-t.test('keys that are not digests have their own counters, also in shards', async (t) => {
-  for (const shards of [1, 3]) {
-    const store = new RedisQuotaStore({
-      client,
-      shards,
-      rememberRejections: false,
-      keyPrefix: `${shards}:`
-    })
-    const digest = key('alice')
-    const keys = [
-      '',
-      'alice',
-      'bob',
-      digest,
-      `x${digest}`,
-      `${digest}x`,
-      digest.toUpperCase(),
-      ...Array.from({ length: 30 }, (_, number) => `caller ${number}`)
-    ]
-    for (const admitted of [true, false]) {
-      for (const callerKey of keys) {
-        t.equal((await acquireOne(store, callerKey, { limit: 1 })).admitted, admitted, callerKey)
-      }
-    }
-    t.same(await store.inspect('default'), { trackedCallers: keys.length, sweeps: 0 })
-  }
-})
-
-t.test('what another shard has counted is given back where one rejects', async (t) => {
-  const store = new RedisQuotaStore({ client, shards: 2 })
-  const [one, other] = ['a0000000', 'a0000001']
-  await acquireOne(store, other, { limit: 1 })
-  matchExactly(t, await store.acquire([demand(one, tokens), demand(other, { limit: 1 })]), [
-    { admitted: true, count: 0 },
-    { admitted: false, count: 1 }
-  ])
-  await until('it is given back', async () => (await store.peek(demand(one, tokens)))?.count === 0)
-  t.match(await acquireOne(store, one, tokens), { admitted: true, count: 1 })
 })
 
 t.test(
@@ -346,11 +280,3 @@ t.test(
     })
   }
 )
-
-t.test('a request that may have been counted is not sent again', async (t) => {
-  await client.set('llm-quota:{0}', "another program's")
-  const commands = await commandsDuring(client, async () => {
-    await t.rejects(acquireOne(new RedisQuotaStore({ client }), key('alice')), /VERSION/)
-  })
-  matchExactly(t, [commands.evalsha, commands.eval], [undefined, 1])
-})

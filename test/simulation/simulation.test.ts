@@ -6,7 +6,7 @@ import { stepOf, stepWithoutLoss } from './steps.js'
 import { World, type Kind, type Step } from './world.js'
 
 // How many runs of about 60 steps each kind of store has.
-const walks = Number(process.env.RANDOM_WALKS ?? 35)
+const walks = Number(process.env.RANDOM_WALKS ?? 20)
 const mostSteps = 120
 
 async function simulate (kind: Kind, steps: readonly Step[]): Promise<void> {

@@ -47,6 +47,29 @@ t.test('the callers of the other shards are not affected when one shard fails', 
   )
 })
 
+t.test(
+  'as long as the primary decides for one shard, list and inspect read it, and not the fallback',
+  async (t) => {
+    const { primary, store, countOf } = insure()
+    t.equal(store.state, 'primary', 'before the first call')
+    primary.manners.set(1, 'throws')
+    const read = async () => [await store.list?.('default'), await store.inspect?.('default')]
+    for (const caller of ['a0', 'a1']) await countOf(caller)
+    t.equal(store.state, 'both')
+    matchExactly(t, await read(), [
+      { callers: [{ callerKey: 'default 0', count: 77 }] },
+      { trackedCallers: 77 }
+    ])
+    primary.manners.set(0, 'throws')
+    await countOf('a0')
+    t.equal(store.state, 'fallback')
+    matchExactly(t, await read(), [
+      { callers: [{ callerKey: 'a1', count: 1 }, { callerKey: 'a0', count: 1 }] },
+      { trackedCallers: 2 }
+    ])
+  }
+)
+
 t.test('a primary whose shardOf returns no number, such as a promise, is an error', async (t) => {
   const { store } = insure()
   Object.assign(store.primary, { shardOf: async () => 0 })

@@ -84,9 +84,13 @@ t.test(
 t.test('no timer remains after a result', async (t) => {
   const pending = new Set<unknown>()
   const timers = {
-    setTimeout: () => pending.add({}),
-    clearTimeout: () => {
-      pending.clear()
+    setTimeout () {
+      const timer = {}
+      pending.add(timer)
+      return timer
+    },
+    clearTimeout (timer: unknown) {
+      pending.delete(timer)
     }
   }
   const { primary, store } = insure({ timers })

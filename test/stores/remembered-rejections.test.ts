@@ -143,17 +143,49 @@ t.test('nothing is remembered if the option is false, or by the overflow counter
 })
 
 t.test(
+  'a process that holds the places of a caller up to the limit rejects without asking, unless ' +
+    'rememberRejections is false',
+  async (t) => {
+    const { server, store } = createStore(t)
+    const taken = await acquireOne(store, 'alice', place(1))
+    const { calls } = server
+    t.same(store.acquire([demand('alice'), demand('alice', place(1))]), [
+      null,
+      {
+        admitted: false,
+        granted: 0,
+        count: 1,
+        held: 1,
+        windowRemaining: null,
+        overflow: false,
+        isRemembered: true
+      }
+    ])
+    t.equal(server.calls, calls)
+    const asking = new SharedStore({ rememberRejections: false }, 1, () => server)
+    t.notOk(remembers(asking, 'alice', place(1)))
+    await store.settle(taken, 0)
+    t.match(await acquireOne(store, 'alice', place(1)), { admitted: true, count: 1 })
+  }
+)
+
+t.test(
   'places of other processes are not remembered, since they can be free at once',
   async (t) => {
     const { store, other } = createStore(t)
-    const one = place(1)
-    const taken = await acquireOne(store, 'alice', one)
-    t.ok(remembers(store, 'alice', one), 'its own process knows of it')
-    t.match(await acquireOne(other, 'alice', one), { admitted: false, count: 1 })
+    const taken = await acquireOne(store, 'alice', place(1))
+    t.match(await acquireOne(other, 'alice', place(1)), { admitted: false, count: 1 })
     await store.settle(taken, 0)
-    t.match(await acquireOne(other, 'alice', one), { admitted: true, count: 1 })
+    t.match(await acquireOne(other, 'alice', place(1)), { admitted: true, count: 1 })
   }
 )
+
+t.test('after clearCounters, no place that the process has held counts', async (t) => {
+  const { store } = createStore(t)
+  await acquireOne(store, 'alice', place(1))
+  await store.clearCounters()
+  t.match(await acquireOne(store, 'alice', place(1)), { admitted: true, count: 1 })
+})
 
 t.test('rejections are remembered for at most as many callers as can be tracked', async (t) => {
   const { server, store } = createStore(t, { maxTrackedCallers: 2 })

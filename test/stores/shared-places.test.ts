@@ -1,6 +1,5 @@
-// Places with names, on a server whose calls are late, repeated, lost or reordered: no more
-// requests than the limit run at the same time, unless a process stalls for longer than a place
-// lasts, and nothing is left after 30 s.
+// How a process takes, renews and frees places on a server. test/simulation/scenarios.test.ts has
+// what becomes of them if a call is late, repeated or lost.
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import type { Call, Reply } from '../../lib/store/shared/driver.js'
@@ -11,7 +10,6 @@ import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
-const placeDuration = 30_000
 const renewalInterval = 10_000
 
 /** A server, and stores of processes on it whose calls a test intercepts. */
@@ -45,8 +43,13 @@ function start (t: Test) {
 }
 
 t.test('a process renews the places that it holds, and frees them once', async (t) => {
-  const { create, count, pass } = start(t)
-  const [store, other] = [create(), create()]
+  const { server, create, count, pass } = start(t)
+  let freed = 0
+  const decide = async (call: Call) => {
+    freed += call.freed.length
+    return await server.decide(call)
+  }
+  const [store, other] = [create(decide), create(decide)]
   const entries = [
     await acquireOne(store, 'alice', place(3)),
     await acquireOne(store, 'alice', place(3)),
@@ -62,7 +65,50 @@ t.test('a process renews the places that it holds, and frees them once', async (
     await owner.settle(entry, 0)
     await owner.settle(entry, 0)
     t.equal(count(), 2 - index)
+    t.equal(freed, index + 1)
   }
+})
+
+t.test('a rejected request holds no place, though there was room for one', async (t) => {
+  const { server, create, count, pass } = start(t)
+  const renewed: number[] = []
+  const store = create((call) => {
+    renewed.push(call.renewed.length)
+    return server.decide(call)
+  })
+  await acquireOne(store, 'alice', { limit: 1 })
+  const rejected = await store.acquire([demand('alice', place(1)), demand('alice', { limit: 1 })])
+  t.match(rejected, [{ admitted: true, granted: 0 }, { admitted: false }])
+  await pass(renewalInterval)
+  await acquireOne(store, 'bob', { limit: 1 })
+  t.same([count(), renewed], [0, [0, 0, 0]])
+})
+
+t.test('the 10 s after which a place is renewed begin when its call is sent, not with the reply',
+  async (t) => {
+    const { clock, server, create, pass } = start(t)
+    const renewedAt: number[] = []
+    const store = create(async (call) => {
+      if (call.renewed.length > 0) renewedAt.push(clock.now())
+      const reply = await server.decide(call)
+      clock.advance(2_000)
+      return reply
+    })
+    const takenAt = clock.now()
+    await acquireOne(store, 'alice', place())
+    while (clock.now() < takenAt + 30_000) await pass(1_000)
+    t.same(renewedAt.map((time) => time - takenAt), [10_000, 20_000, 30_000])
+  }
+)
+
+t.test('a store that holds places does not keep its process alive', async (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+  const before = timers()
+  const store = new SharedStore({}, 1, () => new DriverServer(() => 0))
+  const taken = await acquireOne(store, 'alice', place())
+  await new Promise(setImmediate)
+  t.equal(timers(), before)
+  await store.settle(taken, 0)
 })
 
 t.test('300 places are renewed in calls of 256', async (t) => {
@@ -99,112 +145,6 @@ t.test('a place is renewed every 10 s from the call that took it, however many c
   }
 )
 
-t.test('the places of a process that is killed are free after 30 s, and no earlier', async (t) => {
-  const { clock, create, count } = start(t)
-  const killed = create()
-  await acquireOne(killed, 'alice', place(1))
-  mock.timers.reset()
-  clock.advance(placeDuration - 1)
-  t.match(await acquireOne(create(), 'alice', place(1)), { admitted: false, count: 1 })
-  clock.advance(1)
-  t.equal(count(), 0)
-  t.match(await acquireOne(create(), 'alice', place(1)), { admitted: true, count: 1 })
-})
-
-t.test('the next call frees what a lost one may have taken, whether or not it ran', async (t) => {
-  for (const hasRun of [true, false]) {
-    const { server, create, count } = start(t)
-    let isLost = false
-    const store = create(async (call) => {
-      if (!isLost) return await server.decide(call)
-      if (hasRun) await server.decide(call)
-      throw new Error('lost')
-    })
-    const kept = await acquireOne(store, 'alice', place(2))
-    isLost = true
-    await t.rejects(acquireOne(store, 'alice', place(2)), /lost/)
-    t.equal(count(), hasRun ? 2 : 1)
-    isLost = false
-    t.match(await acquireOne(store, 'alice', place(2)), { admitted: true, count: 2 })
-    isLost = true
-    await t.rejects(store.settle(kept, 0), /lost/)
-    isLost = false
-    await acquireOne(store, 'bob', place(2))
-    t.equal(count(), 1, 'what a lost call may not have freed is free, too')
-    mock.timers.reset()
-  }
-})
-
-t.test('a late call takes its place for 30 s at most, and makes none free', async (t) => {
-  const { server, create, count, pass } = start(t)
-  const late: Call[] = []
-  let isLate = false
-  const store = create(async (call) => {
-    if (!isLate) return await server.decide(call)
-    late.push(call)
-    throw new Error('no reply')
-  })
-  const kept = await acquireOne(store, 'alice', place(5))
-  const freed = await acquireOne(store, 'alice', place(5))
-  isLate = true
-  await t.rejects(acquireOne(store, 'alice', place(5)), /no reply/)
-  await t.rejects(store.settle(freed, 0), /no reply/)
-  await pass(renewalInterval)
-  isLate = false
-  await acquireOne(store, 'bob', place(5))
-  t.equal(count(), 1)
-  // In the opposite order, after a later call has freed what they take.
-  for (const call of late.reverse()) await server.decide(call)
-  const taken = count()
-  t.ok(taken >= 1 && taken <= 3, `${taken} places are taken`)
-  for (let seconds = 0; seconds < 30; seconds += 10) {
-    await pass(renewalInterval)
-    t.ok(count() >= 1, 'the place that is held')
-  }
-  t.equal(count(), 1, 'and no other after 30 s')
-  await store.settle(kept, 0)
-  t.equal(count(), 0)
-})
-
-t.test('a call that is done twice takes no second place, and frees none of another', async (t) => {
-  const { server, create, count, pass } = start(t)
-  const store = create(async (call) => {
-    await server.decide(call)
-    return await server.decide(call)
-  })
-  const other = create()
-  const first = await acquireOne(store, 'alice', place(9))
-  const second = await acquireOne(other, 'alice', place(9))
-  t.equal(count(), 2)
-  await pass(renewalInterval)
-  t.equal(count(), 2)
-  await store.settle(first, 0)
-  t.equal(count(), 1)
-  await other.settle(second, 0)
-  t.equal(count(), 0)
-})
-
-t.test('a reply that comes too late frees the place that it has taken', async (t) => {
-  const { server, create, count, pass } = start(t)
-  let answer = (): void => {}
-  const store = create(async (call) => {
-    const reply = await server.decide(call)
-    if (call.requests.length > 0) {
-      await new Promise<void>((resolve) => {
-        answer = resolve
-      })
-    }
-    return reply
-  })
-  const rejected = t.rejects(acquireOne(store, 'alice', place(1)), /no response/)
-  await until('the place is taken', () => count() === 1)
-  await pass(2_500)
-  await rejected
-  answer()
-  await pass(1_000)
-  t.equal(count(), 0)
-})
-
 t.test('a process whose stall is shorter than a place lasts keeps its places', async (t) => {
   const { clock, create, count } = start(t)
   const [stalled, other] = [create(), create()]
@@ -214,20 +154,6 @@ t.test('a process whose stall is shorter than a place lasts keeps its places', a
   t.match(await acquireOne(stalled, 'bob', place(1)), { admitted: true })
   clock.advance(29_000)
   t.equal(count(), 1, 'its next call has renewed the place, whether or not a timer was late')
-})
-
-t.test('after a stall of 36 s, a process first takes again what it holds', async (t) => {
-  const { clock, create, count } = start(t)
-  const [stalled, other] = [create(), create()]
-  const held = await acquireOne(stalled, 'alice', place(1))
-  clock.advance(36_000)
-  const taken = await acquireOne(other, 'alice', place(1))
-  t.match(taken, { admitted: true, count: 1 }, 'the place was free for 6 s')
-  t.match(await acquireOne(stalled, 'alice', place(2)), { admitted: false, count: 2 })
-  await stalled.settle(held, 0)
-  t.equal(count(), 1, 'and only its own is freed')
-  await other.settle(taken, 0)
-  t.equal(count(), 0)
 })
 
 /** A process whose places have ended in a stall, except that their number is more than 256. */
@@ -311,17 +237,36 @@ t.test('a place that may not have been freed is freed for 30 s from then on, and
   }
 )
 
-t.test('a server that has lost all has each place again after a renewal', async (t) => {
-  const { server, create, count, pass } = start(t)
-  const [store, other] = [create(), create()]
-  const entry = await acquireOne(store, 'alice', place(1))
-  await server.clear()
-  t.equal(count(), 0)
-  await pass(renewalInterval)
-  t.match(await acquireOne(other, 'alice', place(1)), { admitted: false, count: 1 })
-  await store.settle(entry, 0)
-  t.match(await acquireOne(other, 'alice', place(1)), { admitted: true, count: 1 })
-})
+t.test('a place that ends while it waits to be freed is free, and its settlement resolves',
+  async (t) => {
+    const performanceClock = virtualPerformance(t)
+    const { server, create } = start(t)
+    let go: (() => void) | undefined
+    let isSlow = false
+    const store = create(async (call) => {
+      if (isSlow) {
+        isSlow = false
+        await new Promise<void>((resolve) => {
+          go = resolve
+        })
+      }
+      return await server.decide(call)
+    })
+    const entry = await acquireOne(store, 'alice', place())
+    isSlow = true
+    const other = acquireOne(store, 'bob', place())
+    await until('a call is under way', () => go !== undefined)
+    let isSettled = false
+    const settled = store.settle(entry, 0).then(() => {
+      isSettled = true
+    })
+    performanceClock.advance(30_000)
+    go?.()
+    await other
+    await until('it is settled', () => isSettled)
+    await settled
+  }
+)
 
 t.test('clearCounters forgets places, and settling them then changes nothing', async (t) => {
   const { server, create, count, pass } = start(t)
@@ -357,14 +302,4 @@ t.test('what waits to be freed during an outage is bounded', async (t) => {
   t.equal(freed.reduce((sum, each) => sum + each, 0), 10_000)
   t.equal(Math.max(...freed), 256)
   await store.settle(entry, 0)
-})
-
-t.test('a place that is settled with more than 0 stays taken', async (t) => {
-  const { create, count } = start(t)
-  const store = create()
-  const entry = await acquireOne(store, 'alice', place(1))
-  await store.settle(entry, 1)
-  t.equal(count(), 1)
-  await store.settle(entry, 0)
-  t.equal(count(), 0)
 })

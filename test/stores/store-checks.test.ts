@@ -3,9 +3,11 @@ import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
+import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import { required } from '../../lib/required.js'
 import { acquireFrom, assertPeeked } from '../../lib/store/checks.js'
 import type { Acquisition, Demand, QuotaStore } from '../../lib/store/store.js'
+import { DriverServer } from '../support/driver-server.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 
 const wrongDemands: [Record<string, unknown>, RegExp][] = [
@@ -112,6 +114,21 @@ for (const [name, [store, other]] of Object.entries(pairs)) {
     }
   })
 }
+
+t.test('a place that is settled with more than 0 stays taken, in every store', async (t) => {
+  const stores = [
+    new MemoryQuotaStore(),
+    insure(),
+    new SharedStore({}, 1, () => new DriverServer(() => 0))
+  ]
+  for (const store of stores) {
+    const taken = await acquireOne(store, 'a', place())
+    for (const [used, count] of [[1, 1], [0, 0]] as const) {
+      await store.settle?.(taken, used)
+      t.match(await store.peek?.(demand('a', place())), { count })
+    }
+  }
+})
 
 const admitted: Acquisition = {
   admitted: true,
