@@ -29,6 +29,8 @@ export class RememberedRejections {
    * asked.
    */
   recall (demand: Demand, now: number): Acquisition | null {
+    // Most processes remember none, and need no name to look for.
+    if (this.#rejections.size === 0) return null
     const known = this.#rejections.get(nameOf(demand))
     if (known === undefined || now - known.askedAt >= longestMemory) return null
     const { count, held, windowRemaining, end } = known.acquisition

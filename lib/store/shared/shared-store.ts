@@ -2,7 +2,7 @@ import { assertBoolean, assertFunction } from '../../option-checks.js'
 import { wallClock } from '../../wall-clock.js'
 import { required } from '../../required.js'
 import { hasRoom } from '../counter.js'
-import { acquireSideBySide } from '../side-by-side.js'
+import { acquireSideBySide, haveRoom } from '../side-by-side.js'
 import {
   assertDemand,
   assertDemands,
@@ -170,6 +170,7 @@ export class SharedStore implements QuotaStore {
     rejections: RememberedRejections | undefined
   ): Promise<Acquisitions> {
     const acquisitions = await this.#askShards(demands)
+    if (haveRoom(acquisitions)) return acquisitions
     return acquisitions.map((acquisition, index) => {
       const demand = required(demands[index], 'the demand of an acquisition')
       rejections?.remember(demand, acquisition, now)
