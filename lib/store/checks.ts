@@ -100,7 +100,7 @@ function isCount (
   if (held < 0 || held > count) return false
   if (end !== null) return isNatural(value.end)
   if (value.end !== undefined) return false
-  if (window === null) return true
+  if (window === null) return value.windowRemaining === null
   return (
     typeof value.windowRemaining === 'number' &&
     value.windowRemaining > 0 &&

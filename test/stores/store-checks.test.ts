@@ -192,3 +192,16 @@ t.test('a result of a store is used only if it is as described', async (t) => {
     assertPeeked({ ...admitted, held: 9 }, demand('a'))
   }, /invalid result from peek/)
 })
+
+t.test('a result of a store on a place is used only if it has no window', async (t) => {
+  const demands = [demand('a', place())]
+  const taken = { ...admitted, granted: 1, windowRemaining: null }
+  t.same(await acquireFrom({ acquire: () => [taken] }, demands), [taken])
+  for (const windowRemaining of [undefined, 30_000, NaN, '5']) {
+    const result = [{ ...taken, windowRemaining }] as Acquisition[]
+    await t.rejects(acquireFrom({ acquire: () => result }, demands), /result from acquire/)
+    t.throws(() => {
+      assertPeeked(result[0], demand('a', place()))
+    }, /result from peek/)
+  }
+})
