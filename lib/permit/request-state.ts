@@ -89,11 +89,11 @@ export function noteReply (request: RequestWithState, reply: FastifyReply): void
 
 /** Ends a handler's permit with the response of its request, if that has passed the hook. */
 export function endWithResponse (permit: Permit, request: RequestWithState): void {
-  if (!permit.mustBeSettled) return
+  // Whether the response has closed is also asked of a permit that has nothing to settle.
   if (request[stateKey]?.reply === undefined && request[replyKey] !== undefined) {
     stateOf(request, request[replyKey])
   }
-  request[stateKey]?.endWithResponse(permit, request)
+  if (permit.mustBeSettled) request[stateKey]?.endWithResponse(permit, request)
 }
 
 /**

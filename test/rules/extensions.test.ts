@@ -246,12 +246,28 @@ t.test('an extension that is not possible rejects, and nothing is counted', asyn
 })
 
 t.test('a permit without anything to settle ends with the response, too', async (t) => {
-  const { app, begin } = await createHost('off', { quotas: { off: { perDay: { tokens: 0 } } } })
+  const quotas: Quotas = { off: { perDay: { tokens: 0 } } }
+  const { app, begin } = await createHost('off', { quotas })
   const { request, end } = await begin()
   t.equal(await app.quotaExtend(request, 1), null)
   await end()
   await t.rejects(app.quotaExtend(request, 1), option)
 })
+
+t.test(
+  "a handler's permit without anything to settle ends with the response of any route",
+  async (t) => {
+    const quotas: Quotas = { off: { perDay: { tokens: 0 } }, requests: { perDay: 9 } }
+    for (const mark of [[], 'requests']) {
+      const { app, begin } = await createHost(mark, { quotas })
+      const { request, end } = await begin()
+      const permit = await app.quotaAcquire(request, 'off')
+      t.equal(await permit.extend(1), null)
+      await end()
+      await t.rejects(permit.extend(1), { ...option, message: /has not ended/ })
+    }
+  }
+)
 
 t.test(
   'shadow quotas take it and refuse nothing, disabled ones have room for everything',
