@@ -32,16 +32,6 @@ const mostStalls = 3
 
 /** A result did not arrive in time. */
 export class TimeLimitError extends Error {
-  readonly #isTimeLimit = true
-
-  /**
-   * Whether a value is such an error. Never throws, whatever a promise of the host rejects with:
-   * `instanceof` asks a proxy for its prototype.
-   */
-  static is (value: unknown): value is TimeLimitError {
-    return typeof value === 'object' && value !== null && #isTimeLimit in value
-  }
-
   /** @param timeout Milliseconds. */
   constructor (timeout: number) {
     super(`no response within ${timeout} ms`)

@@ -136,7 +136,7 @@ class Preference {
     try {
       return this.#integerIn(await this.#preferences.inTime(promise), phase)
     } catch (error) {
-      if (TimeLimitError.is(error)) return this.#timedOut(phase)
+      if (error instanceof TimeLimitError) return this.#timedOut(phase)
       return this.#failed({ err: loggableError(error) }, phase)
     }
   }

@@ -93,16 +93,6 @@ t.test('a reader that answers with errors is asked again for each request', asyn
   }
 })
 
-t.test('a reader whose promise rejects with a value that throws when read fails', async (t) => {
-  const revoked = Proxy.revocable({}, {})
-  revoked.revoke()
-  const { log, ask } = await serviceReading(() => Promise.reject(revoked.proxy))
-  t.equal(await ask(), configured)
-  matchExactly(t, log.problems(), [
-    { level: 40, err: { message: 'an object was thrown' }, preference: key, configured }
-  ])
-})
-
 t.test('timeouts between which the reader answers do not leave it alone', async (t) => {
   virtualPerformance(t)
   const { state, ask } = await serviceReading(never)

@@ -230,7 +230,7 @@ export class Shard implements Settler {
           }
         })
       } catch (error) {
-        if (TimeLimitError.is(error)) throw new TimeLimitError(longestCallTime)
+        if (error instanceof TimeLimitError) throw new TimeLimitError(longestCallTime)
         const isLast = performance.now() + notRunPause >= until
         const canBeSentAgain = error instanceof NotRunError && error.isBrief && !isLast
         if (!canBeSentAgain) throw error
