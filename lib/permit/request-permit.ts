@@ -23,12 +23,13 @@ export type QuotaCharger = {
 /**
  * Takes more for an admitted request in all of its quotas that count the units, in one step: all
  * have room for it, or none takes anything (docs/rules.md, "Costs"). For example for the next 256
- * tokens of a stream.
+ * tokens of a stream. To take what is left, ask for the `remaining` of `quotaStanding`.
  *
  * @param amounts A number of model tokens, or an amount for each unit. There is never room for one
  *   above a limit.
  * @returns Null if all had room. Otherwise the decision that refuses: `rejected`, or `unavailable`
- *   if a store fails.
+ *   if a store fails. Its `retryAfter` takes what the request itself holds for room that can become
+ *   free.
  * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if an amount is not a safe integer of at least
  *   0, if no quota of the request counts the unit, if the request was not admitted, or if its
  *   permit has ended.

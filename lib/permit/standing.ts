@@ -40,7 +40,7 @@ export interface QuotaStanding extends Pick<
  * Returns the standing of a request's caller without counting the request.
  *
  * @param request The request of the caller. It does not have to be subject to a quota.
- * @param name The name of the quota. Default `default`.
+ * @param name The name of the quota. Default `default`, even if that quota protects nothing.
  * @returns The standing; null if there is no caller, in which case the response to a protected
  *   request would be a 401.
  * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with that

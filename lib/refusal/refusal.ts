@@ -17,7 +17,8 @@ export interface RefusalBody {
 
 /**
  * The option `refusalBody`: writes the body of a refusal and its content type, or returns null for
- * the quota's own body. The status and the other headers do not change. As in `OfRequest`, the
+ * the quota's own body. The status and the other headers do not change: the status is 401 if the
+ * outcome is `unauthenticated`, 429 if it is `rejected`, and otherwise 503. As in `OfRequest`, the
  * request can be annotated with any type.
  */
 export interface RefusalBodyWriter {

@@ -46,8 +46,8 @@ export interface QuotaStore {
    */
   forget?(callerKey: string, counters: string): void | Promise<void>
   /**
-   * Returns a page of the callers that have a counter of their own with an open window. A caller
-   * whose window stays open is on at least one page.
+   * Returns a page of the callers that have a counter of their own with an open window, or places.
+   * A caller whose window stays open is on at least one page.
    *
    * @param cursor The cursor of the previous page. Default: the first page.
    */
@@ -98,7 +98,7 @@ export interface Demand {
 
 /** The state of a caller's counter. */
 export interface QuotaCount {
-  /** What is counted: in the current window, or at the same time. */
+  /** What is counted in the current window, or at the same time; at most 2^53 - 1. */
   readonly count: number
   /** The part of the count that requests in progress hold. Of concurrent requests, the count. */
   readonly held: number
@@ -145,7 +145,7 @@ export interface CallerPage {
 
 /** The state of a store, as returned by `inspect`. */
 export interface QuotaStoreState {
-  /** The number of callers that have a counter of their own. */
+  /** The number of callers that have a counter of their own, or places. */
   readonly trackedCallers: number
   /** The number of sweeps since the store was created or last cleared. */
   readonly sweeps: number
