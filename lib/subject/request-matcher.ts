@@ -93,8 +93,9 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
     return (request) => {
       const { url } = request
       const { headers } = request.raw
-      // HTTP/2 can have both. Its parser accepts no separator in either, so they can be joined.
-      const host = `${headers.host ?? ''}${headers[':authority'] ?? ''}`
+      const { host: ownHost = '', ':authority': authority } = headers
+      // HTTP/2 can have both. A plain host can contain the separator, and is then still plain.
+      const host = authority === undefined ? ownHost : [ownHost, authority].join(';')
       const path = plainPath(url, host, this.paths.options.ignoreTrailingSlash)
       if (path !== null) {
         const form = this.paths.ofRequest(path)

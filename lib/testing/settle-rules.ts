@@ -216,6 +216,16 @@ export const severalQuotasSettleRules: Rules = {
     ]
   },
 
+  'a new window holds nothing that the last one held in this period or the one before': () => [
+    untilNextPeriod - 1,
+    tokens.hold(1, 5),
+    1,
+    tokens.hold(1, 2),
+    tokens.window,
+    tokens.acquire(1, unlimited, 20),
+    heldNow(tokens)
+  ],
+
   'an estimate that is no longer held is settled like any other': () => {
     const first = tokens.hold(1, 3)
     const second = tokens.hold(1, 4)

@@ -321,5 +321,13 @@ export const mutants = [
       'a reader that the host decorates before or after the plugin is used if the option is ' +
         'not set, and stays decorated'
     ]
+  },
+  {
+    file: 'limit/preferences.ts',
+    what: 'timeouts between which the reader fails are in a row',
+    from: 'delays no request.\n    this.#breaker.succeeded(phase)',
+    to: 'delays no request.\n    this.#breaker.inconclusive(phase)',
+    test: 'test/rules/preferences.test.ts',
+    foundBy: ['timeouts between which the reader answers with an error do not leave it alone']
   }
 ]

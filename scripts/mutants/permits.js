@@ -366,5 +366,13 @@ export const mutants = [
       'quotaForget rejects if a store fails or has no forget, after the others have forgotten ' +
         'the caller'
     ]
+  },
+  {
+    file: 'permit/closing.ts',
+    what: 'a permit that takes the position of another keeps its own',
+    from: '    last.position = position\n',
+    to: '',
+    test: 'test/plugin/closing.test.ts',
+    foundBy: ['the permits that are open are settled, whichever have ended before: fastify']
   }
 ]

@@ -165,10 +165,26 @@ export const mutants = [
   {
     file: 'subject/request-matcher.ts',
     what: 'the authority of HTTP/2 is no host',
-    from: "headers[':authority'] ?? ''",
-    to: "''",
+    from: "authority === undefined ? ownHost : [ownHost, authority].join(';')",
+    to: 'ownHost',
     test: 'test/rules/spellings.test.ts',
     foundBy: ['the authority of an HTTP/2 request is its Host']
+  },
+  {
+    file: 'subject/request-matcher.ts',
+    what: 'of a Host and an authority, only the Host is read',
+    from: "[ownHost, authority].join(';')",
+    to: '(ownHost || String(authority))',
+    test: 'test/rules/spellings.test.ts',
+    foundBy: ['an HTTP/2 request with an authority and a Host has the segments of both']
+  },
+  {
+    file: 'subject/request-matcher.ts',
+    what: 'a Host ends with the authority behind it',
+    from: "[ownHost, authority].join(';')",
+    to: "[ownHost, authority].join('')",
+    test: 'test/rules/spellings.test.ts',
+    foundBy: ['an HTTP/2 request with an authority and a Host has the segments of both']
   },
   {
     file: 'subject/paths.ts',

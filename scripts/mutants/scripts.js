@@ -1,5 +1,6 @@
-// Mutants of the scripts in Lua and SQL: in which file of lib a text is replaced, and which test
-// finds it, by its file and the names from the outermost test to the one that fails.
+// Mutants of the scripts in Lua and SQL, and of their arguments: in which file of lib a text is
+// replaced, and which test finds it, by its file and the names from the outermost test to the one
+// that fails.
 
 const redisContract = {
   test: 'test/servers/redis-contract.test.ts',
@@ -332,6 +333,26 @@ const lua = [
       'test/servers/redis-store.test.ts',
       'clearCounters removes every quota that any process has used, places included'
     )
+  },
+  {
+    file: 'store/redis/arguments.ts',
+    what: 'a settlement lowers the count once for each of its periods',
+    from: '        lessCount = 0\n',
+    to: '',
+    ...byTest(
+      'test/servers/redis-driver.test.ts',
+      'a settlement of what two periods held lowers the count once'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'an id of a window is used again if the clock of the server is set back',
+    from: 'latestId + demandCount',
+    to: 'latestId',
+    ...byTest(
+      'test/servers/redis-clock-set-back.test.ts',
+      "nothing is given back in a window that opened after the server's clock was set back"
+    )
   }
 ]
 
@@ -592,6 +613,36 @@ const sql = [
     ...byTest(
       postgresContract.test,
       'no name of a caller or of counters meets what the store keeps beside the callers'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a new window holds what the last one did in the period before',
+    from: 'SET count = 0, held = 0, held_before = 0,\n',
+    to: 'SET count = 0, held = 0,\n',
+    ...byRule(
+      postgresContract,
+      'a new window holds nothing that the last one held in this period or the one before'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'by how much the clock was set back is forgotten when it is set back again',
+    from: 'set_back := set_back + latest - moment;',
+    to: 'set_back := latest - moment;',
+    ...byTest(
+      postgresContract.test,
+      'a clock that is set back twice goes on each time from the latest time'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a sweep that is due begins anew, though the last one has not ended',
+    from: "sweep.unswept := coalesce(sweep.unswept, '');",
+    to: "sweep.unswept := '';",
+    ...byTest(
+      postgresContract.test,
+      'a sweep that has not ended when the next one is due goes on with the callers that are left'
     )
   }
 ]

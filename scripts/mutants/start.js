@@ -358,5 +358,35 @@ export const mutants = [
     foundBy: [
       'each call of the store is timed: how long a decision waits for it, whatever its result'
     ]
+  },
+  {
+    file: 'start/report.ts',
+    what: 'the scope is doubted if one of several routes is declared before the plugin',
+    from: 'found.every(isDeclaredBefore)',
+    to: 'found.some(isDeclaredBefore)',
+    test: 'test/plugin/start-up.test.ts',
+    foundBy: [
+      'the warnings name no route before the plugin beside one after it with the same pattern, ' +
+        'which is in its scope'
+    ]
+  },
+  {
+    file: 'metrics/recorder.ts',
+    what: 'a limit that an outage of the authentication hides is shown as 0',
+    from: "limit > 0 || outcome === 'disabled'",
+    to: "outcome !== 'unauthenticated'",
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: [
+      'a limit that is not determined for lack of a caller, or because the authentication ' +
+        'fails, is not shown as 0'
+    ]
+  },
+  {
+    file: 'metrics/recorder.ts',
+    what: 'the concurrent requests are those of the last server',
+    from: 'this.inc({ quota, unit: placeUnit }, count)',
+    to: 'this.set({ quota, unit: placeUnit }, count)',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: ['the concurrent requests of servers with the same registry are added up']
   }
 ]

@@ -436,5 +436,29 @@ export const mutants = [
       'in the memory store, settling takes nothing back from a removed counter, whether or not ' +
       'there is another one'
     ]
+  },
+  {
+    file: 'store/insured/insured-store.ts',
+    what: 'the primary is used until the fallback has decided',
+    from:
+      '      breaker.failed(phase, error)\n' +
+      "      return this.#decideBy('fallback', demands)",
+    to:
+      "      const decided = await this.#decideBy('fallback', demands)\n" +
+      '      breaker.failed(phase, error)\n' +
+      '      return decided',
+    test: 'test/stores/insured-store.test.ts',
+    foundBy: [
+      'the primary is not called from its failure on, even before the fallback has decided, or ' +
+        'if it fails, too'
+    ]
+  },
+  {
+    file: 'store/memory/memory-counters.ts',
+    what: 'callers are listed as long as the longest day can be open',
+    from: 'if (!window.isOpen(now, start)) continue',
+    to: 'if (!window.isOpen(now, null)) continue',
+    test: 'test/rules/time-zones.test.ts',
+    foundBy: ['callers are listed until their day ends, though the longest day has 27 hours']
   }
 ]

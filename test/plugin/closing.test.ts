@@ -12,6 +12,7 @@ import quotaPlugin, {
   MemoryQuotaStore,
   type Acquisition,
   type Demand,
+  type QuotaPermit,
   type QuotaStore
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
@@ -369,6 +370,28 @@ for (const [version, create] of versions) {
       const jobs = await Promise.all(working)
       t.ok(Math.max(...jobs) < mostJobs, `the workers were stopped after ${jobs.join()} jobs`)
       t.same(memory.list(places.counters).callers, [])
+    }
+  )
+  t.test(
+    `the permits that are open are settled, whichever have ended before: ${version}`,
+    async (t) => {
+      const store = new MemoryQuotaStore()
+      const app: FastifyInstance = create()
+      await app.register(quotaPlugin, {
+        operations: [],
+        store,
+        quotas: { streams: { concurrent: 5 } }
+      })
+      await app.ready()
+      const taken: QuotaPermit[] = []
+      for (let permit = 0; permit < 5; permit++) {
+        taken.push(await app.quotaAcquire(localAuthentication('alice'), 'streams'))
+      }
+      const [first, , , fourth, fifth] = taken
+      for (const ended of [first, fifth, fourth]) await ended?.end()
+      t.equal(store.peek(places)?.count, 2)
+      await app.close()
+      t.equal(store.peek(places)?.count, 0)
     }
   )
   for (const [what, most, settled, longest] of silences) {

@@ -195,15 +195,30 @@ t.test(
   }
 )
 
-t.test('a limit that is not determined for lack of a caller is not shown as 0', async (t) => {
-  const { ask, scrape } = await createServer(t, {
-    quotas: { planned: { operations: [{ method: 'POST', path: '/api/planned' }], perDay: () => 5 } }
-  })
-  const gauge = 'llm_quota_limit{quota="planned",unit="requests"}'
-  t.same(await ask('/api/planned'), [200])
-  t.same(await ask('/api/planned', ''), [401])
-  t.match(await scrape(), { [gauge]: 5 })
-})
+t.test(
+  'a limit that is not determined for lack of a caller, or because the authentication fails, is ' +
+    'not shown as 0',
+  async (t) => {
+    const { ask, scrape } = await createServer(t, {
+      quotas: {
+        planned: {
+          operations: [{ method: 'POST', path: '/api/planned' }],
+          perDay: () => 5,
+          authentication (request: FastifyRequest) {
+            if (request.headers['x-caller'] !== 'outage') return fromHeader(request)
+            throw Object.assign(new Error('no directory'), { statusCode: 503 })
+          }
+        }
+      }
+    })
+    const gauge = 'llm_quota_limit{quota="planned",unit="requests"}'
+    t.same(await ask('/api/planned'), [200])
+    t.same(await ask('/api/planned', ''), [401])
+    t.match(await scrape(), { [gauge]: 5 })
+    t.same(await ask('/api/planned', 'outage'), [503])
+    t.match(await scrape(), { [gauge]: 5 })
+  }
+)
 
 t.test('the metrics have a description, a type, labels and buckets', async (t) => {
   const { registry, ask } = await createServer(t, {
@@ -523,6 +538,16 @@ t.test(
     await until('the third request is settled', async () => (await used()) === ofAll)
   }
 )
+
+t.test('the concurrent requests of servers with the same registry are added up', async (t) => {
+  const { app, registry, scrape } = await createServer(t, { quotas })
+  const { app: other } = await createServer(t, { quotas }, registry)
+  await Promise.all([app.ready(), other.ready()])
+  for (const [server, count] of [[app, 1], [other, 2], [app, 3]] as const) {
+    await server.quotaAcquire(localAuthentication('alice'), 'streams')
+    t.equal((await scrape())[`llm_quota_concurrent_requests${ofStreams}`], count)
+  }
+})
 
 t.test('permits without a request are counted by their own server, for no operation', async (t) => {
   const own = await createServer(t, { quotas })

@@ -329,6 +329,17 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     },
     /^the quota "default" protects POST \/api\/translate only if the route is in the scope/
   ],
+  'no route before the plugin beside one after it with the same pattern, which is in its scope': [
+    {
+      options: false,
+      before: get('/api/analyze-node', noHead),
+      after: within(
+        '',
+        plugin({ operations: [node] }),
+        get('/api/analyze-node', forHost('two.example'))
+      )
+    }
+  ],
   'no route before the plugin in a scope with a prefix of its own': [
     { options: false, after: within('/v1', post('/api/translate'), plugin({ operations })) }
   ],

@@ -14,6 +14,9 @@ const key = 'rate-limit.per-minute'
 const never = async () => new Promise(() => {})
 const good = () => 7
 const bad = () => 'many'
+const fail = () => {
+  throw new Error('gone')
+}
 
 /**
  * A service with a reader that the test controls and a timeout of one millisecond, and the limits
@@ -93,15 +96,22 @@ t.test('a reader that answers with errors is asked again for each request', asyn
   }
 })
 
-t.test('timeouts between which the reader answers do not leave it alone', async (t) => {
-  virtualPerformance(t)
-  const { state, ask } = await serviceReading(never)
-  for (const read of [never, never, good, never, never, good]) {
-    state.read = read
-    t.equal(await ask(), read === good ? 7 : configured)
-  }
-  t.equal(state.asked, 6)
-})
+for (const [what, between] of [
+  ['answers', good],
+  ['answers with what is no limit', bad],
+  ['answers with an error', fail],
+  ['rejects', async () => fail()]
+] as const) {
+  t.test(`timeouts between which the reader ${what} do not leave it alone`, async (t) => {
+    virtualPerformance(t)
+    const { state, ask } = await serviceReading(never)
+    for (const read of [never, never, between, never, never, good]) {
+      state.read = read
+      t.equal(await ask(), read === good ? 7 : configured)
+    }
+    t.equal(state.asked, 6)
+  })
+}
 
 t.test('a reader that fails after a minute in which it worked is warned of again', async (t) => {
   const clock = virtualPerformance(t)

@@ -583,6 +583,8 @@ class Walk {
     const organisation = 'acme'
     const request = Object({
       headers: { 'x-caller': user, 'x-organisation': organisation },
+      method: 'GET',
+      raw: {},
       log: this.#app.log
     })
     const { model, isOfOrganisation } = this.#random.pick(this.#defined)

@@ -414,6 +414,31 @@ t.test('the authority of an HTTP/2 request is its Host', async (t) => {
   }
 })
 
+t.test('an HTTP/2 request with an authority and a Host has the segments of both', async (t) => {
+  const app = Fastify({ http2: true })
+  await app.register(quotaPlugin)
+  app.post('/*', ran)
+  const session = connect(await app.listen({ port: 0, host: '127.0.0.1' }))
+  t.teardown(() => {
+    session.destroy()
+    return app.close()
+  })
+  for (const [authority, host, status] of [
+    ['a', 'a', 200],
+    ['a%2Fanalyze', 'a', 401],
+    ['a', 'a%2Fanalyze', 401]
+  ] as const) {
+    const request = session.request({
+      ':method': 'POST',
+      ':path': '/other//x',
+      ':authority': authority,
+      host
+    })
+    const [headers] = await once(request.end().resume(), 'response')
+    t.equal(headers[':status'], status, `${authority} and ${host}`)
+  }
+})
+
 t.test(
   'what is not ASCII in the target of an HTTP/2 request is read as characters and as UTF-8',
   async (t) => {

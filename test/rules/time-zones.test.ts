@@ -380,6 +380,21 @@ t.test(
   }
 )
 
+t.test('callers are listed until their day ends, though the longest day has 27 hours', (t) => {
+  const hour = 3_600_000
+  const set = setWallClock(t)
+  const start = set('2026-11-25T00:00Z')
+  const end = start + 24 * hour
+  const store = new MemoryQuotaStore()
+  const day = { callerKey: 'alice', limit: 5, least: 1, most: 1, isEstimate: false }
+  store.acquire([{ ...day, counters: 'chat', window: 27 * hour, start, end }])
+  set(end - 1)
+  matchExactly(t, store.list('chat').callers, [{ callerKey: 'alice', count: 1, end }])
+  set(end)
+  t.same(store.list('chat').callers, [])
+  t.end()
+})
+
 t.test('the time zone of a token is that of its claims, read from request.user', async (t) => {
   const set = setWallClock(t)
   const app = await createService({

@@ -1,4 +1,5 @@
 // Which of its two stores an insured store uses, and where it settles.
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { hasFunction } from '../../lib/option-checks.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
@@ -99,6 +100,26 @@ t.test('the primary is not called for the length of the cool-down after a failur
   primary.manner = 'promises'
   t.equal(await countOf(), 77, 'a clock that is set back does not lengthen it')
 })
+
+t.test(
+  'the primary is not called from its failure on, even before the fallback has decided, or if it ' +
+    'fails, too',
+  async (t) => {
+    for (const manner of ['answers late', 'throws'] as const) {
+      const clock = new VirtualClock()
+      const fallback = Object.assign(new ToldStore(clock), { manner })
+      const { primary, store } = insure({ fallback, timeout: 1_000 }, clock)
+      primary.manner = 'throws'
+      const first = store.acquire([demand('a')]).catch(() => null)
+      await turn()
+      const second = store.acquire([demand('b')]).catch(() => null)
+      await answered(clock, Promise.all([first, second]))
+      t.equal(primary.asked, 1, manner)
+      t.equal(fallback.asked, 2, manner)
+      t.equal(store.state, 'fallback', manner)
+    }
+  }
+)
 
 t.test('a call that fails after another one failed does not lengthen the cool-down', async (t) => {
   const { clock, primary, store, countOf } = insure()

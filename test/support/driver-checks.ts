@@ -241,6 +241,38 @@ export function checkDriver (server: CheckedServer): void {
     t.match(await admit(2, 5 * period), { count: 118, held: 7, period: 5 })
   })
 
+  t.test('a settlement of what two periods held lowers the count once', async (t) => {
+    const driver = await createDriver(cap)
+    const estimate = demandOf('alice', { limit: 100, most: 40, isEstimate: true, window: 1e9 })
+    const { windowId } = await decideOne(driver, asking([estimate], { time: 2 * period - 1 }))
+    await driver.decide(asking([estimate], { time: 2 * period }))
+    const settlement: Settlement = {
+      counters: 'default',
+      callerKey: 'alice',
+      overflow: false,
+      windowId,
+      lessCount: 30,
+      lessHeld: new Map([[1, 40], [2, 40]])
+    }
+    await driver.decide(callOf({ time: 2 * period, settlements: [settlement] }))
+    t.match(await driver.peek(estimate, 2 * period), { count: 50, held: 0 })
+  })
+
+  t.test('a clock that is set back twice goes on each time from the latest time', async (t) => {
+    const driver = await createDriver(cap)
+    for (const [time, remaining] of [
+      [start, 60_000],
+      [start + 10_000, 50_000],
+      [start, 50_000],
+      [start + 5_000, 45_000],
+      [start - 20_000, 45_000],
+      [start - 10_000, 35_000]
+    ] as const) {
+      const { windowRemaining } = await decideOne(driver, asking([demandOf('alice')], { time }))
+      t.equal(windowRemaining, remaining)
+    }
+  })
+
   t.test('a window of a time zone is over when the next one has begun', async (t) => {
     const driver = await createDriver(cap)
     const day = 86_400_000
