@@ -143,10 +143,18 @@ export const mutants = [
   {
     file: 'store/shared/waiting-settlements.ts',
     what: 'settlements of different windows are one',
-    from: 'settlement.windowId}',
-    to: 'settlement.counters}',
+    from: '`${windowId} ${owner}`',
+    to: 'owner',
     test: walk,
     foundBy: ['in random steps, a shared store counts what was used']
+  },
+  {
+    file: 'store/shared/waiting-settlements.ts',
+    what: 'the settlements of callers who share the overflow counter are several',
+    from: 'overflow ? `overflow ${counters}` : ',
+    to: '',
+    test: settlements,
+    foundBy: ['the settlements of callers who share the overflow counter are one']
   },
   {
     file: 'store/shared/waiting-settlements.ts',

@@ -11,7 +11,7 @@ import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
 import { compareWithMemory, compareWithReference } from '../support/compare-stores.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { pool } from '../support/pglite.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
+import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
 async function createStore (options: Partial<PostgresQuotaStoreOptions> = {}) {
@@ -184,6 +184,21 @@ t.test(
     ])
   }
 )
+
+t.test('callers who share the overflow counter can settle in one call', async (t) => {
+  const { store } = await createStore({ maxTrackedCallers: 1 })
+  const tokens = estimate(5, { limit: 100 })
+  const callers = ['alice', 'bob', 'carol', 'dave']
+  const acquisitions = await Promise.all(
+    callers.map((caller) => acquireOne(store, caller, tokens))
+  )
+  await Promise.all(acquisitions.map((each) => store.settle(each, 1)))
+  const left = [await store.peek(demand('alice', tokens)), await store.peek(demand('bob', tokens))]
+  matchExactly(t, left, [
+    { count: 1, held: 0, overflow: false },
+    { count: 3, held: 0, overflow: true }
+  ])
+})
 
 t.test(
   'a call sweeps 1,000 counters; at the cap, a new caller uses the overflow counter until then',

@@ -76,6 +76,28 @@ t.test('the settlements of one window are one', async (t) => {
   t.match(await count('alice'), { count: 300, held: 0 })
 })
 
+t.test('the settlements of callers who share the overflow counter are one', async (t) => {
+  const driver = new DriverServer(() => performance.now(), 1)
+  const { store } = createStore(driver)
+  const callers = ['alice', 'bob', 'carol', 'dave']
+  const acquisitions = await Promise.all(
+    callers.map((caller) => acquireOne(store, caller, estimate(5, { limit: 100 })))
+  )
+  const sent: Call[] = []
+  const decide = driver.decide.bind(driver)
+  driver.decide = async (call) => {
+    sent.push(call)
+    return await decide(call)
+  }
+  await Promise.all(acquisitions.map((each) => store.settle(each, 1)))
+  t.same(
+    sent.map(({ settlements }) =>
+      settlements.map(({ overflow, lessCount }) => [overflow, lessCount])
+    ),
+    [[[false, 4], [true, 12]]]
+  )
+})
+
 t.test('of more than 10,000 settlements that wait while the server fails, the oldest ones are ' +
   'rejected', async (t) => {
   const tick = virtualTime(t)

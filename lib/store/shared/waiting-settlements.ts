@@ -77,8 +77,10 @@ export class WaitingSettlements {
   }
 }
 
-function windowOf (settlement: Settlement): string {
-  return `${settlement.windowId} ${settlement.overflow} ${nameOf(settlement)}`
+function windowOf ({ counters, callerKey, overflow, windowId }: Settlement): string {
+  // Callers who use the overflow counter share its window.
+  const owner = overflow ? `overflow ${counters}` : nameOf({ counters, callerKey })
+  return `${windowId} ${owner}`
 }
 
 /** Two settlements of the same window in one. */
