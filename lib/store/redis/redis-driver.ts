@@ -16,8 +16,10 @@ import { readPage, readPeeked, readPlaces, readReply, readState } from './replie
 const serverTime = -1
 
 // While a slot of a cluster moves, its keys are on two servers. The next attempt can succeed in a
-// moment. GLIDE replaces the codes of some error replies by names of its own.
-const movingCode = /\b(?:TRYAGAIN|TryAgain)\b/
+// moment. GLIDE replaces the codes of some error replies by names of its own. The sentence is about
+// a key that decide.lua itself has emptied, before it has written any counter: what it can have
+// done is to free, renew or take places, which can be done again.
+const movingCode = /\b(?:TRYAGAIN|TryAgain)\b|attempted to access a non local key/
 // Errors with which a server refuses a script, or its first write, before which decide.lua changes
 // nothing. Redis 6.2 writes `ERR Error running script` in front.
 const refusalCode = new RegExp(

@@ -39,7 +39,8 @@ export interface Driver {
 
 /**
  * Certainly nothing of a call has run, because it was not sent, or because the server has refused
- * it or rolled it back. So its settlements can be sent again.
+ * it or rolled it back; or at most it has freed, renewed or taken places, which can be done again.
+ * So its settlements can be sent again.
  */
 export class NotRunError extends Error {
   /** What the client has thrown, with which the requests of the call fail. */
