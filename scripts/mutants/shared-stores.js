@@ -143,16 +143,16 @@ export const mutants = [
   {
     file: 'store/shared/waiting-settlements.ts',
     what: 'settlements of different windows are one',
-    from: '`${windowId} ${owner}`',
-    to: 'owner',
+    from: '[windowId, overflow',
+    to: '[overflow',
     test: walk,
     foundBy: ['in random steps, a shared store counts what was used']
   },
   {
     file: 'store/shared/waiting-settlements.ts',
     what: 'the settlements of callers who share the overflow counter are several',
-    from: 'overflow ? `overflow ${counters}` : ',
-    to: '',
+    from: "overflow ? '' : callerKey",
+    to: 'callerKey',
     test: settlements,
     foundBy: ['the settlements of callers who share the overflow counter are one']
   },

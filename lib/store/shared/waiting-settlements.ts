@@ -79,8 +79,8 @@ export class WaitingSettlements {
 
 function windowOf ({ counters, callerKey, overflow, windowId }: Settlement): string {
   // Callers who use the overflow counter share its window.
-  const owner = overflow ? `overflow ${counters}` : nameOf({ counters, callerKey })
-  return `${windowId} ${owner}`
+  const name = nameOf({ counters, callerKey: overflow ? '' : callerKey })
+  return [windowId, overflow, name].join(' ')
 }
 
 /** Two settlements of the same window in one. */
