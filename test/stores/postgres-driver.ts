@@ -91,36 +91,6 @@ t.test('a counter is kept as long as its window, whatever sweeps it', async (t) 
   t.match(await ask('alice', month, start + month - 1), { count: 2 })
 })
 
-t.test('any string is a name', async (t) => {
-  const driver = await createDriver(cap)
-  const names = [
-    '',
-    ' ',
-    'a"b',
-    'a\\b',
-    '\\u0061',
-    'a',
-    '\0',
-    '\ud800',
-    '\udfff',
-    'zoë',
-    '🦊',
-    '\n'
-  ]
-  for (const name of names) {
-    const call = asking([demand(name, { counters: `quota ${name}` })])
-    t.match(await decideOne(driver, call), { count: 1, overflow: false }, JSON.stringify(name))
-    t.match(await driver.list(`quota ${name}`, null, start, 0), { callers: [{ callerKey: name }] })
-  }
-  const together = await driver.decide(
-    asking(names.map((name) => demand(name, { counters: 'together' })))
-  )
-  t.same(
-    together.map(([decided]) => decided?.count),
-    names.map(() => 1)
-  )
-})
-
 t.test('a reply that lacks something is an error that names it', async (t) => {
   const whole = {
     period: 1,

@@ -169,6 +169,47 @@ export function checkDriver (server: CheckedServer): void {
     t.match(await decideOne(driver, next), { admitted: false, count: 1 }, 'before the requests')
   })
 
+  t.test('any string is a name', async (t) => {
+    const driver = await createDriver(cap)
+    const names = [
+      '',
+      ' ',
+      'a"b',
+      'a\\b',
+      '\\u0061',
+      'a',
+      '\0',
+      '\ud800',
+      '\udfff',
+      '\ufffd',
+      '%20',
+      '"overflow"',
+      'zoë',
+      '🦊',
+      '\n'
+    ]
+    for (const name of names) {
+      const call = asking([demandOf(name, { counters: `quota ${name}` })])
+      t.match(await decideOne(driver, call), { count: 1, overflow: false }, JSON.stringify(name))
+      const ofQuota = await driver.list(`quota ${name}`, null, start, 0)
+      t.match(ofQuota, { callers: [{ callerKey: name }] })
+      const taken = await decideOne(driver, taking(`one:${name.length}:0`, place(name, 1)))
+      t.match(taken, { admitted: true, count: 1 })
+      t.match(await driver.peek(place(name, 1), start), { count: 1 })
+    }
+    const { callers } = await driver.list(streams, null, start, 0)
+    t.same(callers.map(({ callerKey }) => callerKey).sort(), [...names].sort())
+    const together = await driver.decide(
+      asking(names.map((name) => demandOf(name, { counters: 'together' })))
+    )
+    t.same(
+      together.map(([decided]) => decided?.count),
+      names.map(() => 1)
+    )
+    for (const name of names) await driver.forget(name, 'together')
+    t.match(await driver.list('together', null, start, 0), { callers: [] })
+  })
+
   t.test('settlements lower the window that counted, and no other', async (t) => {
     const driver = await createDriver(cap)
     const estimate = demandOf('alice', { limit: 100, least: 10, most: 60, isEstimate: true })

@@ -8,11 +8,11 @@ import type {
   Settlement,
   RequestOfCall
 } from '../shared/driver.js'
+import { storedName, unstoredName } from '../shared/stored-names.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import { arrayOf, recordOf } from './lists.js'
 import { readJson, type Fields } from './replies.js'
 import { codeOf, type CallFunction } from './schema.js'
-import { storedName, unstoredName } from './stored-names.js'
 
 // As which caller the overflow counter is stored. No stored name of a caller has a quotation mark
 // without a backslash before it.

@@ -1,5 +1,6 @@
 import { counterRetention } from '../counter.js'
 import { placeDuration, type Call, type Caller, type NamedPlace } from '../shared/driver.js'
+import { storedName } from '../shared/stored-names.js'
 import type { Demand } from '../store.js'
 
 /** What a script is called with. */
@@ -8,24 +9,19 @@ export interface ScriptArguments {
   readonly parameters: readonly (string | Buffer)[]
 }
 
-/**
- * The end of the key of a quota's counters.
- *
- * @param counters The name of the counters. On the server it has no space, because a space follows
- *   it, and differs for different counters.
- */
+/** The end of the key of a quota's counters. */
 export function windowsKey (counters: string): string {
-  return `windows:${quotaName(counters)}`
+  return `windows:${storedName(counters)}`
 }
 
 /** The end of the key of the callers of a quota of concurrent requests. */
 export function placesKey (counters: string): string {
-  return `places:${quotaName(counters)}`
+  return `places:${storedName(counters)}`
 }
 
-function quotaName (counters: string): string {
-  if (!/[% ]/.test(counters)) return counters
-  return counters.replaceAll('%', '%25').replaceAll(' ', '%20')
+/** The end of the key of a caller's places. The name of the counters has no space. */
+export function holderKey ({ counters, callerKey }: Caller): string {
+  return `${placesKey(counters)} ${storedName(callerKey)}`
 }
 
 /** A quota with windows, and its callers with their rows, which count from 1 as in Lua. */
@@ -148,24 +144,24 @@ export class DecideArguments implements ScriptArguments {
     return quota
   }
 
-  #holderOf ({ counters, callerKey }: Caller): number {
-    const callers = placesKey(counters)
-    const holder = `${callers} ${callerKey}`
+  #holderOf (caller: Caller): number {
+    const holder = holderKey(caller)
     let position = this.#holders.get(holder)
     if (position === undefined) {
       position = this.#holders.size + 1
       this.#holders.set(holder, position)
-      this.#concurrent.add(callers)
+      this.#concurrent.add(placesKey(caller.counters))
     }
     return position
   }
 }
 
 function rowOf ({ rows }: WindowedQuota, callerKey: string): number {
-  let row = rows.get(callerKey)
+  const caller = storedName(callerKey)
+  let row = rows.get(caller)
   if (row === undefined) {
     row = rows.size + 1
-    rows.set(callerKey, row)
+    rows.set(caller, row)
   }
   return row
 }

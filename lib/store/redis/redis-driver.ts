@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { NotRunError, type Call, type Driver, type Reply } from '../shared/driver.js'
+import { storedName } from '../shared/stored-names.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
-import { DecideArguments, placesKey, windowsKey } from './arguments.js'
+import { DecideArguments, holderKey, placesKey, windowsKey } from './arguments.js'
 import clear from './clear.lua.js'
 import type { QuotaRedisClient } from './clients.js'
 import decide from './decide.lua.js'
@@ -55,16 +56,16 @@ export class RedisDriver implements Driver {
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
     const { counters, callerKey, window, start } = demand
     if (window === null) {
-      const key = `${this.#keyOf(placesKey(counters))} ${callerKey}`
-      return readPlaces(await this.#run(peekPlaces, [key], time ?? serverTime))
+      const keys = [this.#keyOf(holderKey(demand))]
+      return readPlaces(await this.#run(peekPlaces, keys, time ?? serverTime))
     }
     const keys = [this.#keyOf(windowsKey(counters))]
-    const values = [callerKey, time ?? serverTime, this.#cap, start ?? -1]
+    const values = [storedName(callerKey), time ?? serverTime, this.#cap, start ?? -1]
     return readPeeked(await this.#run(peek, keys, ...values), demand)
   }
 
   async forget (callerKey: string, counters: string): Promise<void> {
-    await this.#run(forget, [this.#keyOf(windowsKey(counters))], callerKey)
+    await this.#run(forget, [this.#keyOf(windowsKey(counters))], storedName(callerKey))
   }
 
   async list (

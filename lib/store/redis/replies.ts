@@ -1,5 +1,6 @@
 import { format } from '../../errors.js'
 import type { Decided, Reply, RequestOfCall } from '../shared/driver.js'
+import { unstoredName } from '../shared/stored-names.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 
 /** Reads the numbers of a reply, which are integers of at least 0, one after the other. */
@@ -102,7 +103,8 @@ export function readPage (reply: unknown): CallerPage {
     const end = reader.next()
     reader.end()
     const windowRemaining = left === 0 ? null : left
-    const caller = { callerKey: String(values[index]), count, held, windowRemaining }
+    const callerKey = unstoredName(String(values[index]))
+    const caller = { callerKey, count, held, windowRemaining }
     callers.push(end === 0 ? caller : { ...caller, end })
   }
   return { callers, cursor: String(cursor) === '0' ? null : String(cursor) }

@@ -1,0 +1,22 @@
+// Names of counters and callers can be any strings, but a database can have an encoding with few
+// characters, and a half of a surrogate pair has no UTF-8. They are stored as in JSON, with escapes
+// for spaces and for all that is not printable ASCII: a digest, and almost every other name, as it
+// is.
+
+const needsNoEscape = /^[!#-[\]-~]*$/
+
+/** Returns what is stored for a name. It has no space, and no other name has the same. */
+export function storedName (name: string): string {
+  // To escape a digest would cost several times as much as to see that it needs none.
+  if (needsNoEscape.test(name)) return name
+  const escaped = JSON.stringify(name).slice(1, -1)
+  return escaped.replaceAll(
+    /[ \u007f-\uffff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  )
+}
+
+/** Returns the name of what is stored. */
+export function unstoredName (stored: string): string {
+  return String(JSON.parse(`"${stored}"`))
+}
