@@ -161,7 +161,8 @@ const errorReplies: Record<string, { replies: readonly string[]; isBrief: boolea
     isBrief: true,
     replies: [
       'TRYAGAIN Multiple keys request during rehashing of slot',
-      'An error was signalled by the server: - TryAgain: Multiple keys request'
+      'An error was signalled by the server: - TryAgain: Multiple keys request',
+      'ERR Script attempted to access a non local key in a cluster node script: f_0'
     ]
   },
   'a call has not run if the server has refused the script or its first write': {
@@ -174,6 +175,9 @@ const errorReplies: Record<string, { replies: readonly string[]; isBrief: boolea
       "OOM command not allowed when used memory > 'maxmemory'.",
       'ERR Error running script (call to f_0): @user_script:36: -OOM command not allowed',
       'CLUSTERDOWN The cluster is down',
+      'ERR Script attempted to execute a write command while the cluster is down and readonly',
+      'Too many Cluster redirections. Last error: ReplyError: MOVED 1 127.0.0.1:6379',
+      'ASK 1 127.0.0.1:6379',
       'MASTERDOWN Link with MASTER is down',
       'NOREPLICAS Not enough good replicas to write.',
       'MISCONF Redis is configured to save RDB snapshots, but is unable to persist to disk.',

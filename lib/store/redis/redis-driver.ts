@@ -22,10 +22,12 @@ const serverTime = -1
 // done is to free, renew or take places, which can be done again.
 const movingCode = /\b(?:TRYAGAIN|TryAgain)\b|attempted to access a non local key/
 // Errors with which a server refuses a script, or its first write, before which decide.lua changes
-// nothing. Redis 6.2 writes `ERR Error running script` in front.
+// nothing. Redis 6.2 writes `ERR Error running script` in front. A cluster that is down but can be
+// read refuses the write by a sentence, and one whose slots move faster than a client follows
+// redirects it.
 const refusalCode = new RegExp(
   '\\b(?:READONLY|LOADING|OOM|CLUSTERDOWN|MASTERDOWN|NOREPLICAS|MISCONF|BUSY|VERSION' +
-    '|ReadOnly|BusyLoadingError|ClusterDown|MasterDown)\\b'
+    '|ReadOnly|BusyLoadingError|ClusterDown|MasterDown|MOVED|ASK|the cluster is down)\\b'
 )
 
 /**
