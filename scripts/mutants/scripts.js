@@ -178,6 +178,26 @@ const lua = [
   },
   {
     file: 'store/redis/decide.lua',
+    what: 'the sweep of each quota looks at a page of its own',
+    from: "'COUNT', unlooked)",
+    to: "'COUNT', PAGE)",
+    ...byTest(
+      'test/servers/redis-store-pages.test.ts',
+      'a call looks at a thousand counters of all its quotas together'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'the ids of a call are given again by the next one',
+    from: 'latestId + demandCount, shardExpires',
+    to: 'latestId, shardExpires',
+    ...byTest(
+      'test/servers/redis-clock-set-back.test.ts',
+      'no window id is used twice while the clock of the server is set back'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
     what: 'a freed place stays taken',
     from: "elseif redis.call('ZREM', holder.key, place) == 1 and",
     to: "elseif redis.call('EXISTS', holder.key) == 1 and",
@@ -390,9 +410,19 @@ const sql = [
   {
     file: 'store/postgres/schema.sql',
     what: 'sweeps are a millisecond late',
-    from: '  IF moment - sweep.swept_at >= 60000 THEN',
-    to: '  IF moment - sweep.swept_at > 60000 THEN',
+    from: '    IF moment - sweep.swept_at < 60000 THEN',
+    to: '    IF moment - sweep.swept_at <= 60000 THEN',
     ...byRule(postgresContract, 'sweeps 60 s after the previous sweep, and no earlier')
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a sweep begins while another one is under way',
+    from: '  IF sweep.unswept IS NULL THEN',
+    to: '  IF sweep.unswept IS NULL OR moment - sweep.swept_at >= 60000 THEN',
+    ...byTest(
+      postgresContract.test,
+      'a sweep that is due while another one is under way begins after it'
+    )
   },
   {
     file: 'store/postgres/schema.sql',

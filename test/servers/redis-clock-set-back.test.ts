@@ -101,6 +101,23 @@ t.test('a window does not become longer if the server then loses its clock', asy
   t.match(await acquireOne(store, 'alice', one), { admitted: true, windowRemaining: 60_000 })
 })
 
+t.test('no window id is used twice while the clock of the server is set back', async (t) => {
+  const { store } = await start()
+  await acquireOne(store, 'alice')
+  // The third number of the record is the latest id, in microseconds: that of a clock which was an
+  // hour ahead.
+  const record = await client.hgetBuffer('llm-quota:{0}', 'layout:6')
+  if (record === null) throw new Error('the shard has no record')
+  record.writeDoubleLE(record.readDoubleLE(16) + 3_600_000_000, 16)
+  await client.hset('llm-quota:{0}', 'layout:6', record)
+  await store.forget('alice', 'default')
+  const earlier = await acquireOne(store, 'alice', { most: 3, limit: 10 })
+  await store.forget('alice', 'default')
+  await acquireOne(store, 'alice', { most: 2, limit: 10 })
+  await store.settle(earlier, 0)
+  t.match(await store.peek(demand('alice')), { count: 2 })
+})
+
 t.test(
   'sweeps continue after the clock has been set back, and no place outlives the step by ' +
     'more than 30 s',

@@ -4,6 +4,7 @@ import { MemoryQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { compareWithMemory } from '../support/compare-stores.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { startRedis } from '../support/redis-server.js'
 import { acquireOne, demand } from '../support/told-store.js'
 
@@ -44,6 +45,18 @@ t.test('a sweep makes nobody wait: each call looks at a thousand counters', asyn
   )
   t.equal(left.at(-1), 1)
   t.match(await store.inspect('default'), { trackedCallers: 1, sweeps: 1 })
+})
+
+t.test('a call looks at a thousand counters of all its quotas together', async (t) => {
+  const { clock, store, callers } = await fullStore(3_000, 0)
+  const some = callers.slice(0, 900)
+  await Promise.all(some.map((caller) => acquireOne(store, caller, { counters: 'other' })))
+  clock.advance(120_000)
+  await store.acquire([demand('newcomer', { counters: 'other' }), demand('newcomer')])
+  const states = [await store.inspect('default'), await store.inspect('other')]
+  matchExactly(t, states, [{ sweeps: 1 }, { sweeps: 1 }])
+  const left = states.reduce((sum, { trackedCallers }) => sum + trackedCallers, 0)
+  t.ok(left > 3_900 - 1_300, `${left} are left`)
 })
 
 t.test(

@@ -236,6 +236,27 @@ t.test(
   }
 )
 
+t.test('a sweep that is due while another one is under way begins after it', async (t) => {
+  // No request waits for too long, however slow the machine is.
+  virtualPerformance(t)
+  const { clock, store } = await createStore()
+  const callers = Array.from({ length: 2_500 }, (_, index) => `caller ${index}`)
+  await Promise.all(callers.map((caller) => acquireOne(store, caller)))
+  clock.advance(60_000)
+  const states: unknown[] = []
+  for (let call = 0; call < 4; call++) {
+    clock.advance(60_000)
+    await acquireOne(store, 'newcomer', { limit: 10 })
+    states.push(await store.inspect('default'))
+  }
+  t.same(states, [
+    { trackedCallers: 1_501, sweeps: 1 },
+    { trackedCallers: 501, sweeps: 1 },
+    { trackedCallers: 1, sweeps: 1 },
+    { trackedCallers: 1, sweeps: 2 }
+  ])
+})
+
 t.test(
   'a sweep that has not ended when the next one is due goes on with the callers that are left',
   async (t) => {

@@ -198,7 +198,8 @@ RETURNS SETOF tid LANGUAGE sql STABLE AS $function$
   WHERE page.dead_from <= swept_at AND page.caller <> '"overflow"'
 $function$;
 
--- Sweeps a quota if a sweep is due or under way: looks at the next 1,000 counters.
+-- Sweeps a quota if a sweep is due or under way: looks at the next 1,000 counters. A sweep that is
+-- due while another one is under way begins after it.
 CREATE OR REPLACE FUNCTION llm_quota_sweep(moment bigint, quota text) RETURNS void
 LANGUAGE plpgsql AS $function$
 DECLARE
@@ -211,13 +212,13 @@ BEGIN
     INSERT INTO llm_quota VALUES (quota, 0, 0, moment, NULL);
     RETURN;
   END IF;
-  IF moment - sweep.swept_at >= 60000 THEN
+  IF sweep.unswept IS NULL THEN
+    IF moment - sweep.swept_at < 60000 THEN
+      RETURN;
+    END IF;
     sweep.swept_at := moment;
     sweep.sweeps := sweep.sweeps + 1;
-    sweep.unswept := coalesce(sweep.unswept, '');
-  END IF;
-  IF sweep.unswept IS NULL THEN
-    RETURN;
+    sweep.unswept := '';
   END IF;
 
   next_unswept := (
@@ -431,8 +432,8 @@ BEGIN
   WHERE stored.counters = asked.counters AND stored.caller = asked.caller;
   IF NOT FOUND THEN
     SELECT stored.tracked, coalesce(stored.unswept, '') AS unswept,
-      CASE WHEN moment - stored.swept_at >= 60000 THEN moment
-        WHEN stored.unswept IS NOT NULL THEN stored.swept_at
+      CASE WHEN stored.unswept IS NOT NULL THEN stored.swept_at
+        WHEN moment - stored.swept_at >= 60000 THEN moment
       END AS swept_at
     INTO sweep FROM llm_quota AS stored WHERE stored.counters = asked.counters;
     IF sweep.tracked >= cap AND NOT EXISTS (

@@ -26,8 +26,8 @@ if isExpiring then shardExpires = now + keep + MINUTE end
 redis.call('HSET', SHARD, LAYOUT, pack('dddd', now, offset, latestId + demandCount, shardExpires))
 if isExpiring then redis.call('PEXPIRE', SHARD, shardExpires - now) end
 
--- The window is 0 if no request reaches the quota. Sweeps look at about a page of counters, of all
--- quotas together.
+-- The window is 0 if no request reaches the quota. The sweeps of all quotas together look at about
+-- a page of counters.
 local quotas, unlooked, name = {}, PAGE, 1
 for position = 1, windowedCount do
   local key, record = KEYS[1 + position], found[1 + position]
@@ -45,7 +45,7 @@ for position = 1, windowedCount do
       sweptAt, sweeps, cursor, isChanged = now, sweeps + 1, 0, true
     end
     if cursor >= 0 and unlooked > 0 then
-      local page = redis.call('HSCAN', key, cursor, 'COUNT', PAGE)
+      local page = redis.call('HSCAN', key, cursor, 'COUNT', unlooked)
       for index = 1, #page[2], 2 do
         local caller, text = page[2][index], page[2][index + 1]
         if isDead(text, sweptAt, retention) then redis.call('HDEL', key, caller) end
