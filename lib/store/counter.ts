@@ -27,6 +27,7 @@ export function grantOf (count: number, { limit, most }: Demand): number {
   return Math.min(most, limit - count)
 }
 
+// Ten minutes, in milliseconds.
 const periodLength = 600_000
 
 /**

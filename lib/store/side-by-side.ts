@@ -62,14 +62,14 @@ async function acquireParts<Side> (
   const isAdmitted = failed === undefined && !isRejected
   const decided = new Map<Demand, Acquisition | null>()
   for (const { side, demands: asked, acquisitions } of parts) {
-    const isCounted = acquisitions !== null && haveRoom(acquisitions)
+    const isCountedInVain = !isAdmitted && acquisitions !== null && haveRoom(acquisitions)
     for (const [index, demand] of asked.entries()) {
       const acquisition = acquisitions?.[index] ?? null
-      if (acquisition === null || isAdmitted || !isCounted) {
-        decided.set(demand, acquisition)
-      } else {
+      if (acquisition !== null && isCountedInVain) {
         settle(side, acquisition)
         decided.set(demand, withoutGrant(acquisition, demand))
+      } else {
+        decided.set(demand, acquisition)
       }
     }
   }

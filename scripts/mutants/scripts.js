@@ -504,7 +504,7 @@ const sql = [
   {
     file: 'store/postgres/schema.sql',
     what: 'what is held is forgotten after one period',
-    from: '    WHEN 1 THEN own.held\n',
+    from: '    WHEN 1 THEN counter.held\n',
     to: '',
     ...byRule(
       postgresContract,

@@ -183,8 +183,8 @@ export const mutants = [
   {
     file: 'store/shared/remembered-rejections.ts',
     what: 'the state of the overflow counter is remembered',
-    from: ' || acquisition.admitted || acquisition.overflow',
-    to: ' || acquisition.admitted',
+    from: '!hasRejected || acquisition.overflow ||',
+    to: '!hasRejected ||',
     test: remembered,
     foundBy: ['nothing is remembered if the option is false, or by the overflow counter']
   },
@@ -255,8 +255,8 @@ export const mutants = [
   {
     file: 'store/shared/shard.ts',
     what: 'what the server refuses for long is sent again',
-    from: 'error instanceof NotRunError && error.isBrief &&',
-    to: 'error instanceof NotRunError &&',
+    from: '!(error instanceof TryAgainError)',
+    to: '!(error instanceof NotRunError)',
     test: settlements,
     foundBy: [
 
@@ -351,8 +351,8 @@ export const mutants = [
   {
     file: 'store/shared/freed-places.ts',
     what: 'places without end wait to be freed',
-    from: '    if (this.#waiting.size >= mostWaiting) return\n',
-    to: '    if (this.#waiting.size > 10 * mostWaiting) return\n',
+    from: '    if (this.#waiting.length >= mostWaiting) return\n',
+    to: '    if (this.#waiting.length > 10 * mostWaiting) return\n',
     test: places,
     foundBy: ['what waits to be freed during an outage is bounded']
   },

@@ -3,7 +3,7 @@ import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
 import { functionsOf } from '../../lib/store/postgres/schema.js'
-import { NotRunError } from '../../lib/store/shared/driver.js'
+import { NotRunError, TryAgainError } from '../../lib/store/shared/driver.js'
 import {
   asking,
   callOf,
@@ -151,36 +151,36 @@ t.test('a result of the pool that cannot be read is an error that says why', asy
   }
 })
 
-const codes: Record<string, { codes: readonly string[]; isBrief: boolean | null }> = {
+const codes: Record<string, { codes: readonly string[]; error: typeof NotRunError | null }> = {
   'a call that the server has rolled back is sent again if it can succeed in a moment': {
     codes: ['53300', '55P03', '40001', '40P01'],
-    isBrief: true
+    error: TryAgainError
   },
   'a call has not run if the server has rolled it back, or if there was no connection': {
     codes: [
       ...['57014', '57P03', '25006', '53100', '53200', '42883', '42P01', '42501', 'P0001', 'XX000'],
       ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']
     ],
-    isBrief: false
+    error: NotRunError
   },
   'a call may have run if the connection was lost or the server shut down': {
     codes: [
       ...['08006', '08P01', '40003', '57P01', '57P02'],
       ...['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'undefined']
     ],
-    isBrief: null
+    error: null
   }
 }
 
-for (const [name, { codes: ofErrors, isBrief }] of Object.entries(codes)) {
+for (const [name, { codes: ofErrors, error: expected }] of Object.entries(codes)) {
   t.test(name, async (t) => {
     for (const code of ofErrors) {
       const error = Object.assign(new Error('the call has failed'), { code })
       const fail = async () => await Promise.reject(error)
       const driver = new PostgresDriver(fail, cap)
       const rejected = await driver.decide(callOf()).catch((error: unknown) => error)
-      if (isBrief === null) t.equal(rejected, error, code)
-      else t.match(rejected, { constructor: NotRunError, cause: error, isBrief }, code)
+      if (expected === null) t.equal(rejected, error, code)
+      else t.match(rejected, { constructor: expected, cause: error }, code)
       await t.rejects(driver.inspect('default', null), error)
     }
   })

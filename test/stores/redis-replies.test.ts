@@ -5,7 +5,7 @@ import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
-import { NotRunError } from '../../lib/store/shared/driver.js'
+import { NotRunError, TryAgainError } from '../../lib/store/shared/driver.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
@@ -156,9 +156,12 @@ t.test(
   }
 )
 
-const errorReplies: Record<string, { replies: readonly string[]; isBrief: boolean | null }> = {
+const errorReplies: Record<
+  string,
+  { replies: readonly string[]; error: typeof NotRunError | null }
+> = {
   'a call that a server refuses while a slot moves is sent again': {
-    isBrief: true,
+    error: TryAgainError,
     replies: [
       'TRYAGAIN Multiple keys request during rehashing of slot',
       'An error was signalled by the server: - TryAgain: Multiple keys request',
@@ -166,7 +169,7 @@ const errorReplies: Record<string, { replies: readonly string[]; isBrief: boolea
     ]
   },
   'a call has not run if the server has refused the script or its first write': {
-    isBrief: false,
+    error: NotRunError,
     replies: [
       "READONLY You can't write against a read only replica.",
       'An error was signalled by the server: - ReadOnly: a replica',
@@ -186,7 +189,7 @@ const errorReplies: Record<string, { replies: readonly string[]; isBrief: boolea
     ]
   },
   'a call may have run after any other error': {
-    isBrief: null,
+    error: null,
     replies: [
       "NOPERM this user has no permissions to run the 'zadd' command",
       'Connection is closed.',
@@ -195,7 +198,7 @@ const errorReplies: Record<string, { replies: readonly string[]; isBrief: boolea
   }
 }
 
-for (const [name, { replies, isBrief }] of Object.entries(errorReplies)) {
+for (const [name, { replies, error: expected }] of Object.entries(errorReplies)) {
   t.test(name, async (t) => {
     for (const reply of replies) {
       const error = new Error(reply)
@@ -206,8 +209,8 @@ for (const [name, { replies, isBrief }] of Object.entries(errorReplies)) {
       const requests = [{ demands: [asked], place: '' }]
       const call = { time: null, freed: [], renewed: [], settlements: [], requests }
       const rejected = await driver.decide(call).catch((error: unknown) => error)
-      if (isBrief === null) t.equal(rejected, error)
-      else t.match(rejected, { constructor: NotRunError, cause: error, isBrief }, reply)
+      if (expected === null) t.equal(rejected, error)
+      else t.match(rejected, { constructor: expected, cause: error }, reply)
       const others = [
         driver.peek(asked, null),
         driver.peek(demand('alice', place()), null),

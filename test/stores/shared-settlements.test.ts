@@ -1,7 +1,7 @@
 // How the stores on servers send settlements, and how long requests wait.
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
-import { NotRunError, type Call, type Reply } from '../../lib/store/shared/driver.js'
+import { NotRunError, TryAgainError, type Call, type Reply } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import { DriverServer } from '../support/driver-server.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
@@ -170,7 +170,7 @@ t.test('settlements that are sent again stay the oldest, and join newer ones of 
       await new Promise<void>((resolve) => {
         refuse = resolve
       })
-      throw new NotRunError(new Error('the connection is refused'), false)
+      throw new NotRunError(new Error('the connection is refused'))
     })
     const first = [alice?.settle(2), bob?.settle(2)]
     await until('they are sent', () => sent === 1)
@@ -402,7 +402,7 @@ t.test(
     const decide = driver.decide.bind(driver)
     driver.decide = async (call) => {
       sent += 1
-      if (sent < 4) throw new NotRunError(new Error('the keys are moving'), true)
+      if (sent < 4) throw new TryAgainError(new Error('the keys are moving'))
       return await decide(call)
     }
     const acquiring = acquireOne(store, 'alice', estimate(3))
@@ -413,7 +413,7 @@ t.test(
     const acquisition = await acquiring
     t.match(await count('alice'), { count: 3 })
 
-    driver.decide = () => Promise.reject(new NotRunError(new Error('the keys are moving'), true))
+    driver.decide = () => Promise.reject(new TryAgainError(new Error('the keys are moving')))
     const settled = store.settle(acquisition, 1)
     let failure = ''
     acquireOne(store, 'bob').catch((error: unknown) => {
@@ -440,7 +440,7 @@ t.test(
     const acquisition = await acquireOne(store, 'alice', estimate(3))
     const refused = new Error('the connection is refused')
     const decide = driver.decide.bind(driver)
-    driver.decide = () => Promise.reject(new NotRunError(refused, false))
+    driver.decide = () => Promise.reject(new NotRunError(refused))
     const settled = store.settle(acquisition, 1)
     let failure: unknown
     acquireOne(store, 'bob').catch((error: unknown) => {
@@ -469,7 +469,7 @@ t.test(
         let calls = 0
         driver.decide = async () => {
           calls += 1
-          throw new NotRunError(new Error('the schema is missing'), false)
+          throw new NotRunError(new Error('the schema is missing'))
         }
         const ended: string[] = []
         const note = (name: string) => (error: unknown) => ended.push(`${name}: ${error}`)

@@ -63,7 +63,7 @@ export class MemoryCounters {
   /** Returns the callers with a counter of their own whose window is open. */
   list (now: number): CallerCount[] {
     const callers: CallerCount[] = []
-    // Whatever the time zone, no day that has begun finds a window open that has ended.
+    // A window with an end is open until then, whatever the time zone of the next demand.
     const start = wallClock()
     for (const [callerKey, window] of this.#byCaller) {
       if (!window.isOpen(now, start)) continue

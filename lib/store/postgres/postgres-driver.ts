@@ -1,4 +1,4 @@
-import { NotRunError } from '../shared/driver.js'
+import { NotRunError, TryAgainError } from '../shared/driver.js'
 import type {
   Call,
   Decided,
@@ -14,19 +14,18 @@ import { arrayOf, recordOf } from './lists.js'
 import { readJson, type Fields } from './replies.js'
 import { codeOf, type CallFunction } from './schema.js'
 
-// As which caller the overflow counter is stored. No stored name of a caller has a quotation mark
-// without a backslash before it.
+// The caller under which the overflow counter is stored. No stored name of a caller has a quotation
+// mark without a backslash before it.
 const overflowCaller = '"overflow"'
 
-// An error of the server, after which it has rolled the statement back. The second pattern are a
-// connection that is lost and a server that shuts down, after which the statement may have run.
+// Errors of the server, which rolls the statement back. The exceptions are a lost connection and a
+// server that shuts down, after which the statement may have run.
 const serverCode = /^[0-9FHPX][0-9A-Z]{4}$/
 const uncertainCode = /^(?:08|40003|57P0[12])/
 // Without a connection, nothing was sent.
 const unconnectedCode = /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN)$/
-// Errors after which the next attempt can succeed in a moment: too many connections, a lock for
-// which the call has waited for too long, and a transaction that could not be serialized or was in
-// a deadlock.
+// Errors after which the next attempt can succeed in a moment: too many connections, a lock that
+// was not available in time, a transaction that could not be serialized, and a deadlock.
 const briefCode = /^(?:53300|55P03|40001|40P01)$/
 
 /** The counters and places in the tables of a PostgreSQL server. */
@@ -102,7 +101,7 @@ function rejectIfNotRun (error: unknown): never {
   const code = String(codeOf(error))
   const isRolledBack = serverCode.test(code) && !uncertainCode.test(code)
   if (!isRolledBack && !unconnectedCode.test(code)) throw error
-  throw new NotRunError(error, briefCode.test(code))
+  throw briefCode.test(code) ? new TryAgainError(error) : new NotRunError(error)
 }
 
 /** Returns null for an empty list, for which the server has nothing to do. */

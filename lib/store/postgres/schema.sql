@@ -75,7 +75,7 @@ IF to_regclass('llm_quota') IS NULL THEN
     is_last boolean                     -- of its request
   );
 
-  -- What an acquisition gives back: `Settlement` of lib/store/shared/driver.ts.
+  -- What changes in a window: `Settlement` of lib/store/shared/driver.ts.
   CREATE TYPE llm_quota_settlement AS (
     counters text,
     caller text,
@@ -107,11 +107,11 @@ LANGUAGE sql IMMUTABLE AS
 'SELECT moment / 600000';
 
 -- What was admitted in this period of ten minutes, or in the one before, and not settled since.
-CREATE OR REPLACE FUNCTION llm_quota_held(own llm_quota_counter, moment bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION llm_quota_held(counter llm_quota_counter, moment bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $function$
-  SELECT least(own.count, CASE llm_quota_period(moment) - own.period
-    WHEN 0 THEN own.held + own.held_before
-    WHEN 1 THEN own.held
+  SELECT least(counter.count, CASE llm_quota_period(moment) - counter.period
+    WHEN 0 THEN counter.held + counter.held_before
+    WHEN 1 THEN counter.held
     ELSE 0
   END)
 $function$;
@@ -123,19 +123,19 @@ LANGUAGE sql IMMUTABLE AS
 
 -- Returns the state of a counter, or of a caller's places, as fields of JSON: those of `Decided` of
 -- lib/store/shared/driver.ts, where `rest` is the time until the window ends, and `end` when it
--- ends; null for places.
-CREATE OR REPLACE FUNCTION llm_quota_state(own llm_quota_counter, moment bigint) RETURNS text
+-- ends; null for places. format() takes half as long as json_build_object().
+CREATE OR REPLACE FUNCTION llm_quota_state(counter llm_quota_counter, moment bigint) RETURNS text
 LANGUAGE sql STABLE AS $function$
   SELECT format(
     '"count":%s,"held":%s,"rest":%s,"end":%s,"overflow":%s,"windowId":%s',
-    own.count, llm_quota_held(own, moment), coalesce((own.ends - moment)::text, 'null'),
-    coalesce(own.ends::text, 'null'), coalesce(own.caller = '"overflow"', false)::text,
-    coalesce(own.window_id, 0)
+    counter.count, llm_quota_held(counter, moment), coalesce((counter.ends - moment)::text, 'null'),
+    coalesce(counter.ends::text, 'null'), coalesce(counter.caller = '"overflow"', false)::text,
+    coalesce(counter.window_id, 0)
   )
 $function$;
 
--- Waits for the calls before, and lets the next ones wait until the transaction ends. Its end does
--- not wait for the disk.
+-- Waits for earlier calls, and makes later ones wait until the transaction ends. Its commit does not
+-- wait for the disk.
 CREATE OR REPLACE FUNCTION llm_quota_lock() RETURNS void LANGUAGE plpgsql AS $function$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -185,7 +185,8 @@ BEGIN
   RETURN clock.moment;
 END $function$;
 
--- Returns which of 1,000 counters, from one caller on, a sweep at this time deletes.
+-- Returns which of the next 1,000 counters, from this caller on, a sweep at this time deletes; none
+-- if there is no sweep.
 CREATE OR REPLACE FUNCTION llm_quota_dead(quota text, first_caller text, swept_at bigint)
 RETURNS SETOF tid LANGUAGE sql STABLE AS $function$
   SELECT page.place
@@ -236,19 +237,20 @@ BEGIN
   WHERE stored.counters = quota;
 END $function$;
 
--- Returns the other places of a caller as a counter.
+-- Returns the places of a caller as a counter. Leaves out the place that the demand asks for, which
+-- an earlier arrival of the same call may have taken.
 CREATE OR REPLACE FUNCTION llm_quota_places_of(moment bigint, demand llm_quota_demand)
 RETURNS llm_quota_counter LANGUAGE plpgsql AS $function$
 DECLARE
-  own llm_quota_counter;
+  counter llm_quota_counter;
 BEGIN
-  SELECT count(*) INTO own.count FROM llm_quota_places AS place
+  SELECT count(*) INTO counter.count FROM llm_quota_places AS place
   WHERE place.counters = demand.counters AND place.caller = demand.caller AND place.ends > moment
     AND place.name IS DISTINCT FROM demand.place;
-  own.held := own.count;
-  own.held_before := 0;
-  own.period := llm_quota_period(moment);
-  RETURN own;
+  counter.held := counter.count;
+  counter.held_before := 0;
+  counter.period := llm_quota_period(moment);
+  RETURN counter;
 END $function$;
 
 -- Returns the counter that a demand reaches: the caller's own, or at the caller cap the overflow
@@ -258,25 +260,25 @@ RETURNS llm_quota_counter LANGUAGE plpgsql AS $function$
 DECLARE
   this_period CONSTANT bigint := llm_quota_period(moment);
   owner text := demand.caller;
-  own llm_quota_counter;
+  counter llm_quota_counter;
 BEGIN
   IF demand.window_length IS NULL THEN
     RETURN llm_quota_places_of(moment, demand);
   END IF;
 
-  SELECT stored.* INTO own FROM llm_quota_counter AS stored
+  SELECT stored.* INTO counter FROM llm_quota_counter AS stored
   WHERE stored.counters = demand.counters AND stored.caller = owner;
   IF NOT FOUND THEN
     UPDATE llm_quota AS quota SET tracked = quota.tracked + 1
     WHERE quota.counters = demand.counters AND quota.tracked < cap;
     IF NOT FOUND THEN
       owner := '"overflow"';
-      SELECT stored.* INTO own FROM llm_quota_counter AS stored
+      SELECT stored.* INTO counter FROM llm_quota_counter AS stored
       WHERE stored.counters = demand.counters AND stored.caller = owner;
     END IF;
   END IF;
 
-  IF NOT llm_quota_is_open(own.ends, moment, demand.window_start) THEN
+  IF NOT llm_quota_is_open(counter.ends, moment, demand.window_start) THEN
     INSERT INTO llm_quota_counters AS stored VALUES (
       demand.counters, owner, 0, 0, 0, this_period,
       coalesce(demand.window_end, moment + demand.window_length), demand.window_end IS NOT NULL,
@@ -285,13 +287,13 @@ BEGIN
     ON CONFLICT (counters, caller) DO UPDATE SET count = 0, held = 0, held_before = 0,
       period = excluded.period, ends = excluded.ends, is_zoned = excluded.is_zoned,
       window_id = excluded.window_id
-    RETURNING stored.ctid, stored.* INTO own;
-  ELSIF own.period < this_period THEN
-    own.held_before := CASE WHEN own.period = this_period - 1 THEN own.held ELSE 0 END;
-    own.held := 0;
-    own.period := this_period;
+    RETURNING stored.ctid, stored.* INTO counter;
+  ELSIF counter.period < this_period THEN
+    counter.held_before := CASE WHEN counter.period = this_period - 1 THEN counter.held ELSE 0 END;
+    counter.held := 0;
+    counter.period := this_period;
   END IF;
-  RETURN own;
+  RETURN counter;
 END $function$;
 
 -- Decides on a request: counts each of its demands if all have room, and none otherwise. Returns
@@ -302,7 +304,7 @@ CREATE OR REPLACE FUNCTION llm_quota_decide_request(
 DECLARE
   unlimited CONSTANT bigint := 9007199254740991;
   demand llm_quota_demand;
-  own llm_quota_counter;
+  counter llm_quota_counter;
   reached llm_quota_counter[];         -- the counters of the demands
   has_room boolean;
   is_admitted boolean := true;
@@ -310,36 +312,36 @@ DECLARE
   decided text[];
 BEGIN
   FOREACH demand IN ARRAY demands LOOP
-    own := llm_quota_reach(moment, cap, demand);
-    reached := array_append(reached, own);
+    counter := llm_quota_reach(moment, cap, demand);
+    reached := array_append(reached, counter);
     is_admitted := is_admitted
-      AND llm_quota_has_room(own.count, demand.least, demand.quota_limit);
+      AND llm_quota_has_room(counter.count, demand.least, demand.quota_limit);
   END LOOP;
 
-  FOR each IN 1 .. cardinality(demands) LOOP
-    demand := demands[each];
-    own := reached[each];
-    has_room := is_admitted OR llm_quota_has_room(own.count, demand.least, demand.quota_limit);
+  FOR index IN 1 .. cardinality(demands) LOOP
+    demand := demands[index];
+    counter := reached[index];
+    has_room := is_admitted OR llm_quota_has_room(counter.count, demand.least, demand.quota_limit);
     IF is_admitted THEN
       granted := CASE WHEN demand.quota_limit = unlimited THEN demand.most
-        ELSE least(demand.most, demand.quota_limit - own.count) END;
+        ELSE least(demand.most, demand.quota_limit - counter.count) END;
     END IF;
-    own.count := least(unlimited, own.count + granted);
+    counter.count := least(unlimited, counter.count + granted);
     IF demand.is_estimate THEN
-      own.held := least(unlimited, own.held + granted);
+      counter.held := least(unlimited, counter.held + granted);
     END IF;
     IF demand.window_length IS NOT NULL THEN
       UPDATE llm_quota_counters AS stored
-      SET count = own.count, held = own.held, held_before = own.held_before, period = own.period,
+      SET count = counter.count, held = counter.held, held_before = counter.held_before, period = counter.period,
         dead_from = greatest(stored.dead_from, moment + demand.window_length + 60000)
-      WHERE stored.ctid = own.row_id;
+      WHERE stored.ctid = counter.row_id;
     ELSIF is_admitted THEN
       INSERT INTO llm_quota_places
       VALUES (demand.counters, demand.caller, demand.place, moment + 30000)
       ON CONFLICT DO NOTHING;
     END IF;
     decided := array_append(decided, format(
-      '{"hasRoom":%s,"granted":%s,%s}', has_room::text, granted, llm_quota_state(own, moment)
+      '{"hasRoom":%s,"granted":%s,%s}', has_room::text, granted, llm_quota_state(counter, moment)
     ));
   END LOOP;
   RETURN format('[%s]', array_to_string(decided, ','));
@@ -420,15 +422,15 @@ LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
   moment CONSTANT bigint := (llm_quota_now(given_time)).moment;
   asked CONSTANT llm_quota_demand := demand::llm_quota_demand;
-  own llm_quota_counter;
+  counter llm_quota_counter;
   sweep record;
 BEGIN
   IF asked.window_length IS NULL THEN
-    own := llm_quota_places_of(moment, asked);
-    RETURN format('{%s}', llm_quota_state(own, moment));
+    counter := llm_quota_places_of(moment, asked);
+    RETURN format('{%s}', llm_quota_state(counter, moment));
   END IF;
 
-  SELECT stored.* INTO own FROM llm_quota_counter AS stored
+  SELECT stored.* INTO counter FROM llm_quota_counter AS stored
   WHERE stored.counters = asked.counters AND stored.caller = asked.caller;
   IF NOT FOUND THEN
     SELECT stored.tracked, coalesce(stored.unswept, '') AS unswept,
@@ -439,12 +441,12 @@ BEGIN
     IF sweep.tracked >= cap AND NOT EXISTS (
       SELECT FROM llm_quota_dead(asked.counters, sweep.unswept, sweep.swept_at)
     ) THEN
-      SELECT stored.* INTO own FROM llm_quota_counter AS stored
+      SELECT stored.* INTO counter FROM llm_quota_counter AS stored
       WHERE stored.counters = asked.counters AND stored.caller = '"overflow"';
     END IF;
   END IF;
-  IF llm_quota_is_open(own.ends, moment, asked.window_start) THEN
-    RETURN format('{%s}', llm_quota_state(own, moment));
+  IF llm_quota_is_open(counter.ends, moment, asked.window_start) THEN
+    RETURN format('{%s}', llm_quota_state(counter, moment));
   END IF;
   RETURN NULL;
 END $function$;

@@ -3,12 +3,6 @@ import { placeDuration, type Call, type Caller, type NamedPlace } from '../share
 import { storedName } from '../shared/stored-names.js'
 import type { Demand } from '../store.js'
 
-/** What a script is called with. */
-export interface ScriptArguments {
-  readonly keys: readonly string[]
-  readonly parameters: readonly (string | Buffer)[]
-}
-
 /** The end of the key of a quota's counters. */
 export function windowsKey (counters: string): string {
   return `windows:${storedName(counters)}`
@@ -35,7 +29,7 @@ interface WindowedQuota {
 }
 
 /** The arguments of decide.lua, which describes them: numbers of eight bytes, and names. */
-export class DecideArguments implements ScriptArguments {
+export class DecideArguments {
   readonly keys: readonly string[]
   readonly parameters: readonly (string | Buffer)[]
   readonly #quotas = new Map<string, WindowedQuota>()

@@ -153,7 +153,7 @@ function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
   // In a pool, each of the commands gets another idle connection. A cluster has other ways to leave
   // a replica.
   const run = leavingReplicas(() => {
-    if (isLeaving(client)) {
+    if (canLeave(client)) {
       for (let left = client.idleClients ?? 1; left > 0; left--) {
         client.sendCommand(['QUIT']).catch(() => {})
       }
@@ -167,8 +167,8 @@ function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
   }
 }
 
-// A client, or a pool with connections that are not in use.
-function isLeaving (
+// Whether this is a client, or a pool, which tells how many of its connections are idle.
+function canLeave (
   client: object
 ): client is { readonly idleClients?: number; sendCommand(command: string[]): Promise<unknown> } {
   return ('isReady' in client || 'idleClients' in client) && hasFunction(client, 'sendCommand')

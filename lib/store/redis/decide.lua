@@ -12,7 +12,8 @@
 local NUMBERS = ARGV[1]
 local format, pack, unpackNumbers = string.format, struct.pack, struct.unpack
 
--- The shard must last for `keep`. There are `demandCount` demands in all requests.
+-- The shard must last for `keep`. There are `demandCount` demands in all requests. `at` is where the
+-- next number is in NUMBERS, and below, `nameAt` is where the latest name that was read is in ARGV.
 local time, cap, keep, windowedCount, concurrentCount, holderCount, freedCount, renewedCount,
   settlementCount, requestCount, demandCount, at = unpackNumbers('ddddddddddd', NUMBERS)
 local quotaCount = windowedCount + concurrentCount
@@ -20,7 +21,8 @@ local found = readShard(unpack(KEYS, 2, 1 + quotaCount))
 local now, offset, latestId, shardExpires = startClock(found[1], time)
 local period = math.floor(now / PERIOD)
 
--- A server whose memory is full refuses only the first write of a script. A demand may need an id.
+-- The first write, since a server whose memory is full refuses this one and no later one. Ids of
+-- windows are set aside for all demands.
 local isExpiring = now + keep > shardExpires
 if isExpiring then shardExpires = now + keep + MINUTE end
 redis.call('HSET', SHARD, LAYOUT, pack('dddd', now, offset, latestId + demandCount, shardExpires))
@@ -28,7 +30,7 @@ if isExpiring then redis.call('PEXPIRE', SHARD, shardExpires - now) end
 
 -- The window is 0 if no request reaches the quota. The sweeps of all quotas together look at about
 -- a page of counters.
-local quotas, unlooked, name = {}, PAGE, 1
+local quotas, unlooked, nameAt = {}, PAGE, 1
 for position = 1, windowedCount do
   local key, record = KEYS[1 + position], found[1 + position]
   local window, hasZone, callerCount
@@ -55,7 +57,7 @@ for position = 1, windowedCount do
     end
   end
   -- Callers without a counter of their own have false in its place.
-  local counters, tracked = redis.call('HMGET', key, unpack(ARGV, name + 1, name + callerCount))
+  local counters, tracked = redis.call('HMGET', key, unpack(ARGV, nameAt + 1, nameAt + callerCount))
   for row, text in ipairs(counters) do
     counters[row] = text and readCounter(text, period)
     if not text then tracked = tracked or redis.call('HLEN', key) end
@@ -70,9 +72,9 @@ for position = 1, windowedCount do
   end
   quotas[position] = {
     key = key, window = window, counters = counters, tracked = tracked, overflow = false,
-    firstName = name, lasts = isExpiring and expires - now
+    namesAt = nameAt, lasts = isExpiring and expires - now
   }
-  name = name + callerCount
+  nameAt = nameAt + callerCount
 end
 
 local function overflowOf (quota)
@@ -81,8 +83,8 @@ local function overflowOf (quota)
   return quota.overflow
 end
 
--- Counts what has not ended in a sorted set, and removes what has. A command takes the text of a
--- time for half of what its number costs.
+-- Counts what has not ended in a sorted set, and removes what has, a page of it in a script. Times
+-- are texts here, because a number costs a command twice as much.
 local removable = PAGE
 local canTakePlaces = concurrentCount > 0 and requestCount + renewedCount > 0
 local nowText = canTakePlaces and format('%d', now)
@@ -116,8 +118,8 @@ end
 for index = 1, freedCount + renewedCount do
   local position
   position, at = unpackNumbers('d', NUMBERS, at)
-  name = name + 1
-  local holder, place = holders[position], ARGV[name]
+  nameAt = nameAt + 1
+  local holder, place = holders[position], ARGV[nameAt]
   if index > freedCount then
     hold(holder, place)
   elseif redis.call('ZREM', holder.key, place) == 1 and redis.call('EXISTS', holder.key) == 0 then
@@ -163,7 +165,7 @@ local reply, demands = { period }, {}
 for _ = 1, requestCount do
   local size, hasPlaces
   size, hasPlaces, at = unpackNumbers('dd', NUMBERS, at)
-  name = name + hasPlaces
+  nameAt = nameAt + hasPlaces
   local isAdmitted = true
   for index = 1, size do
     local position, row, limit, least, most, isEstimate, starts, ends, nextAt =
@@ -190,19 +192,19 @@ for _ = 1, requestCount do
         or math.min(demand.most, demand.limit - counter.count)
       counter.count = math.min(counter.count + granted, UNLIMITED)
       if demand.isEstimate then counter.held = counter.held + granted end
-      if not quota then hold(counter, ARGV[name]) end
+      if not quota then hold(counter, ARGV[nameAt]) end
     end
-    local left = demand.isZoned and counter.ends or counter.ends - now
+    local leftOrEnd = demand.isZoned and counter.ends or counter.ends - now
     local isOverflow = quota and counter == quota.overflow
     reply[#reply + 1] = format('%d %d %d %d %d %d', demand.hasRoom and granted or -1,
-      counter.count, heldOf(counter), left, counter.id, isOverflow and 1 or 0)
+      counter.count, heldOf(counter), leftOrEnd, counter.id, isOverflow and 1 or 0)
   end
 end
 
 -- Write what has changed.
-local function writeCounter (its)
-  return pack('ddddddd',
-    its.lastSeen, its.count, its.held, its.heldBefore, period, its.ends, its.id)
+local function recordOf (counter)
+  return pack('ddddddd', counter.lastSeen, counter.count, counter.held, counter.heldBefore, period,
+    counter.ends, counter.id)
 end
 for position = windowedCount + 1, quotaCount do
   if not found[1 + position] then redis.call('HSET', SHARD, KEYS[1 + position], '') end
@@ -216,12 +218,12 @@ for _, quota in ipairs(quotas) do
   for row, counter in ipairs(quota.counters) do
     if counter and counter.isChanged then
       local last = #command
-      command[last + 1], command[last + 2] = ARGV[quota.firstName + row], writeCounter(counter)
+      command[last + 1], command[last + 2] = ARGV[quota.namesAt + row], recordOf(counter)
     end
   end
   if #command > 2 then redis.call(unpack(command)) end
   if quota.overflow then
-    redis.call('HSET', SHARD, quota.key .. ' overflow', writeCounter(quota.overflow))
+    redis.call('HSET', SHARD, quota.key .. ' overflow', recordOf(quota.overflow))
   end
   if quota.lasts then redis.call('PEXPIRE', quota.key, quota.lasts) end
 end

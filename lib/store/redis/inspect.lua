@@ -1,7 +1,7 @@
 -- Reads how many callers of a quota have a counter or places, and how often the quota has swept.
 -- include layout.part.lua
 --
--- KEYS: the shard, the counters of the quota if it has windows, and its callers if it has places.
+-- KEYS: the shard, the counters of the quota, and its callers with places. A quota has one of both.
 -- ARGV: the time of the store's own clock, negative for the server's.
 --
 -- Returns both numbers with a space between them.

@@ -1,7 +1,7 @@
 -- Reads a page of the callers of a quota that have an open window, or places.
 -- include layout.part.lua
 --
--- KEYS: the shard, the counters of the quota if it has windows, and its callers if it has places.
+-- KEYS: the shard, the counters of the quota, and its callers with places. A quota has one of both.
 -- The places of each caller are in further keys. ARGV: the cursor, 0 for the first page; the time
 -- of the store's own clock, negative for the server's; and the date, in milliseconds since the
 -- epoch.

@@ -39,6 +39,6 @@ end
 local counter = readCounter(text, math.floor(now / PERIOD))
 local isZoned = starts >= 0
 if counter.ends <= (isZoned and starts or now) then return '' end
-local left = isZoned and counter.ends or counter.ends - now
+local leftOrEnd = isZoned and counter.ends or counter.ends - now
 local overflow = isOverflow and 1 or 0
-return string.format('%d %d %d %d', counter.count, heldOf(counter), left, overflow)
+return string.format('%d %d %d %d', counter.count, heldOf(counter), leftOrEnd, overflow)

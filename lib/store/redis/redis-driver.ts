@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { NotRunError, type Call, type Driver, type Reply } from '../shared/driver.js'
+import { NotRunError, TryAgainError, type Call, type Driver, type Reply } from '../shared/driver.js'
 import { storedName } from '../shared/stored-names.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import { DecideArguments, holderKey, placesKey, windowsKey } from './arguments.js'
@@ -132,8 +132,8 @@ export class RedisDriver implements Driver {
 
 /** Throws the error of a call, as a `NotRunError` if certainly nothing of the call has run. */
 function rejectIfNotRun (error: unknown): never {
-  if (hasMessage(error, movingCode)) throw new NotRunError(error, true)
-  if (hasMessage(error, refusalCode)) throw new NotRunError(error, false)
+  if (hasMessage(error, movingCode)) throw new TryAgainError(error)
+  if (hasMessage(error, refusalCode)) throw new NotRunError(error)
   throw error
 }
 

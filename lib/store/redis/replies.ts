@@ -119,13 +119,15 @@ export function readState (reply: unknown): QuotaStoreState {
   return { trackedCallers, sweeps }
 }
 
-/** @param left How long the window stays open or, if the demand has an end, when it ends. */
+/** @param leftOrEnd How long the window stays open or, if the demand has an end, when it ends. */
 function windowOf (
   { window, end }: Demand,
-  left: number
+  leftOrEnd: number
 ): Pick<QuotaCount, 'windowRemaining' | 'end'> {
   if (window === null) return { windowRemaining: null }
-  return end === null ? { windowRemaining: left } : { windowRemaining: null, end: left }
+  return end === null
+    ? { windowRemaining: leftOrEnd }
+    : { windowRemaining: null, end: leftOrEnd }
 }
 
 function unexpected (reply: unknown): TypeError {

@@ -7,8 +7,8 @@ import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStoreState } fro
  */
 export interface Driver {
   /**
-   * How many demands the requests of a call have at most, unless it has one request only. As many
-   * keep the server busy for a few milliseconds, if each has other settings.
+   * The maximum number of demands in a call of several requests. So many keep the server busy for a
+   * few milliseconds, in the worst order of requests.
    */
   readonly mostDemands: number
   /**
@@ -40,20 +40,23 @@ export interface Driver {
 /**
  * Certainly nothing of a call has run, because it was not sent, or because the server has refused
  * it or rolled it back; or at most it has freed, renewed or taken places, which can be done again.
- * So its settlements can be sent again.
+ * So its settlements wait for another call.
  */
 export class NotRunError extends Error {
   /** What the client has thrown, with which the requests of the call fail. */
   override readonly cause: unknown
-  /** Whether the call is sent again within its deadline, since it can succeed in a moment. */
-  readonly isBrief: boolean
 
-  constructor (cause: unknown, isBrief: boolean) {
+  constructor (cause: unknown) {
     super('nothing of the call has run')
     this.cause = cause
-    this.isBrief = isBrief
   }
 }
+
+/**
+ * Certainly nothing of a call has run, and it can succeed in a moment. So all of it is sent again
+ * until its time is over.
+ */
+export class TryAgainError extends NotRunError {}
 
 /**
  * What a process asks of the server in one round trip. The server does it in this order: it frees
@@ -69,7 +72,7 @@ export interface Call {
    * has ended or was lost, is taken again.
    */
   readonly renewed: readonly NamedPlace[]
-  /** Each window at most once. */
+  /** Each window at most once, that of an overflow counter for all of its callers. */
   readonly settlements: readonly Settlement[]
   readonly requests: readonly RequestOfCall[]
 }

@@ -25,25 +25,25 @@ export class FreedPlaces {
   }
 
   /**
-   * Adds places again that a failed call may not have freed, as far as not too many wait. They end
-   * when they would have.
+   * Adds places again that a failed call may not have freed, unless too many wait. They wait no
+   * longer than they would have.
    */
   addAgain (places: readonly Waiting<NamedPlace>[]): void {
     for (const { item, until } of places) this.#addUnawaited(item, until)
   }
 
-  /** Removes and returns the first ones, except those that have ended. */
+  /** Removes and returns the oldest ones. Those that have ended by themselves are free. */
   take (most: number): Waiting<NamedPlace>[] {
     const now = performance.now()
     const taken: Waiting<NamedPlace>[] = []
-    let looked = 0
+    let removed = 0
     for (const waiting of this.#waiting) {
       if (taken.length === most) break
-      looked += 1
+      removed += 1
       if (waiting.until > now) taken.push(waiting)
       else waiting.resolve()
     }
-    this.#waiting = this.#waiting.slice(looked)
+    this.#waiting = this.#waiting.slice(removed)
     return taken
   }
 

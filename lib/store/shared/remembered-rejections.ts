@@ -3,8 +3,8 @@ import { hasRoom } from '../counter.js'
 import type { Acquisition, Demand } from '../store.js'
 import { nameOf } from './driver.js'
 
-// What another process changes (`forget`, `clearCounters`, a settlement) takes effect after this
-// time, in milliseconds.
+// How long a rejection is remembered, in milliseconds. What another process changes (`forget`,
+// `clearCounters`, a settlement) takes effect after this time at the latest.
 const longestMemory = 1_000
 
 /**
@@ -53,8 +53,8 @@ export class RememberedRejections {
    *   than it is.
    */
   remember (demand: Demand, acquisition: Acquisition | null, askedAt: number): void {
-    const isKnown = acquisition === null || acquisition.admitted || acquisition.overflow
-    if (isKnown || demand.window === null) return
+    const hasRejected = acquisition !== null && !acquisition.admitted
+    if (!hasRejected || acquisition.overflow || demand.window === null) return
     for (const [oldest, { askedAt: rememberedAt }] of this.#rejections) {
       if (this.#rejections.size < this.#capacity && askedAt - rememberedAt < longestMemory) break
       this.#rejections.delete(oldest)

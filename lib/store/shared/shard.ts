@@ -4,7 +4,7 @@ import { required } from '../../required.js'
 import { TimeLimitError, withTimeout } from '../../time-limit.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Demand } from '../store.js'
-import { NotRunError, placeDuration } from './driver.js'
+import { NotRunError, placeDuration, TryAgainError } from './driver.js'
 import type {
   Call,
   Caller,
@@ -26,7 +26,8 @@ import {
 import { WaitingSettlements } from './waiting-settlements.js'
 import { longestCallTime, longestQueueTime, longestWait, Waiting } from './waiting.js'
 
-// Bounds how long a call keeps the server busy, and how many requests fail together.
+// How many requests a call has, and how many settlements. Bounds how long it keeps the server busy,
+// and how many requests fail together.
 const mostInCall = 128
 
 // How many places a call frees, and how many it renews.
@@ -35,8 +36,8 @@ const mostPlacesInCall = 256
 // The age at which a place is renewed. It lasts three times as long, so two renewals can fail.
 const renewalAge = 10_000
 
-// How often a call is sent, if nothing else is a reason to send one, while settlements or freed
-// places wait after a call has failed, and while places must be renewed.
+// How often to look for something to send while this process holds places, or while something waits
+// because a call has failed.
 const wakeInterval = 1_000
 
 // How long a call waits before it is sent again, if nothing of it has run.
@@ -83,7 +84,7 @@ export class Shard implements Settler {
     this.#time = time
   }
 
-  /** Asks the driver beside the calls. */
+  /** Asks the driver something without waiting for a call. */
   ask<Result>(question: (driver: Driver, time: Call['time']) => Promise<Result>): Promise<Result> {
     return withTimeout(longestWait, question(this.#driver, this.#time()))
   }
@@ -128,7 +129,7 @@ export class Shard implements Settler {
         // What arrives in one turn of the event loop goes into the same call.
         await turn()
         await this.#send()
-      } while (this.#requests.length > 0 || (!this.#isFailing && this.#isWaiting))
+      } while (this.#requests.length > 0 || (!this.#isFailing && this.#hasWork))
     } catch (error) {
       // The host's clock has failed.
       for (const { reject } of this.#requests.splice(0)) reject(error)
@@ -142,8 +143,8 @@ export class Shard implements Settler {
     }, wakeInterval).unref()
   }
 
-  /** Whether something waits that no request asks for. */
-  get #isWaiting (): boolean {
+  /** Whether a call has something to do even without requests. */
+  get #hasWork (): boolean {
     if (this.#settlements.size > 0 || this.#freed.size > 0) return true
     return this.#places.renewedBy(this.#clock() - renewalAge, 1).length > 0
   }
@@ -190,8 +191,8 @@ export class Shard implements Settler {
     return {
       freed: this.#freed.take(mostPlacesInCall),
       renewed: this.#places.renewedBy(now - renewalAge, mostPlacesInCall),
-      // While calls fail, settlements are not risked: whatever else there is shows whether the
-      // server works again, or an empty call.
+      // A settlement whose reply is lost cannot be sent again. So while calls fail, one without
+      // settlements, which can be empty, shows first that the server works again.
       settlements: this.#settlements.take(this.#isFailing ? 0 : mostInCall),
       requests: this.#takeRequests(mustRenewFirst ? 0 : mostInCall),
       mustRenewFirst
@@ -219,7 +220,7 @@ export class Shard implements Settler {
     return taken
   }
 
-  /** Sends a call, and again if certainly nothing of it has run and it can succeed in a moment. */
+  /** Sends a call, and sends it again after a `TryAgainError`, until its time is over. */
   async #decide (call: Call, sentAt: number): Promise<Reply> {
     const until = performance.now() + longestCallTime
     for (;;) {
@@ -232,8 +233,7 @@ export class Shard implements Settler {
       } catch (error) {
         if (error instanceof TimeLimitError) throw new TimeLimitError(longestCallTime)
         const isLast = performance.now() + notRunPause >= until
-        const canBeSentAgain = error instanceof NotRunError && error.isBrief && !isLast
-        if (!canBeSentAgain) throw error
+        if (isLast || !(error instanceof TryAgainError)) throw error
       }
       await new Promise((resolve) => setTimeout(resolve, notRunPause))
     }
@@ -272,7 +272,10 @@ export class Shard implements Settler {
     }
   }
 
-  /** Nothing is sent again that may have run, but for what can be done twice. */
+  /**
+   * Rejects what waits for a failed call, and keeps what can be sent again: settlements of which
+   * certainly nothing has run, and places to be freed, which can be done twice.
+   */
   #fail (batch: Batch, call: Call, error: unknown): void {
     const { freed, settlements, requests, mustRenewFirst } = batch
     this.#freed.addAgain(freed)

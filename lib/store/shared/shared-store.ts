@@ -91,8 +91,8 @@ export class SharedStore implements QuotaStore {
   }
 
   /**
-   * If the request is rejected from memory, a value is returned; otherwise a promise. The hook then
-   * takes no turn of the event loop for a flood.
+   * Returns a value if the request is rejected from memory, so that a flood takes no turns of the
+   * event loop, and otherwise a promise.
    */
   acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     assertDemands(demands)
@@ -122,19 +122,19 @@ export class SharedStore implements QuotaStore {
   }
 
   forget (callerKey: string, counters: string): Promise<void> {
-    return this.#relieve(
+    return this.#removeCounters(
       this.#shardFor({ callerKey }).ask((driver) => driver.forget(callerKey, counters))
     )
   }
 
   /** Returns callers of one shard, or none on a page that has none with an open window. */
   async list (counters: string, cursor = '0'): Promise<CallerPage> {
-    // The shard, and where there is one, the driver's cursor, which can contain colons.
+    // The shard and, within a shard, a colon and the driver's cursor, which can contain colons.
     const colon = cursor.indexOf(':')
     const index = Number(colon === -1 ? cursor : cursor.slice(0, colon))
-    const own = colon === -1 ? null : cursor.slice(colon + 1)
+    const driverCursor = colon === -1 ? null : cursor.slice(colon + 1)
     const { callers, cursor: next } = await this.#shardAt(index).ask((driver, time) =>
-      driver.list(counters, own, time, wallClock())
+      driver.list(counters, driverCursor, time, wallClock())
     )
     const following = index + 1 < this.#shards.length ? String(index + 1) : null
     return { callers, cursor: next === null ? following : `${index}:${next}` }
@@ -155,14 +155,14 @@ export class SharedStore implements QuotaStore {
    */
   clearCounters (): Promise<void> {
     for (const shard of this.#shards) shard.dropPlaces()
-    return this.#relieve(
+    return this.#removeCounters(
       Promise.all(this.#shards.map((shard) => shard.ask((driver) => driver.clear())))
     )
   }
 
   /**
-   * @param rejections Those of the time before the server was asked: a reply can be older than a
-   *   call that removes counters, which replaces them.
+   * @param rejections Those from before the server was asked. `forget` and `clearCounters` replace
+   *   them, so a reply that is older than such a call is not remembered.
    */
   async #ask (
     demands: readonly Demand[],
@@ -180,7 +180,7 @@ export class SharedStore implements QuotaStore {
     })
   }
 
-  /** A request on one shard is not distributed, which would cost it as much as all else here. */
+  /** With one shard, nothing is distributed, which would cost as much as everything else here. */
   #askShards (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     const [first] = this.#shards
     if (first !== undefined && this.#shards.length === 1) return first.acquire(demands)
@@ -200,12 +200,12 @@ export class SharedStore implements QuotaStore {
     now: number
   ): Acquisition | null {
     const rejection =
-      demand.window === null ? this.#withoutPlace(demand) : rejections.recall(demand, now)
+      demand.window === null ? this.#placeRejection(demand) : rejections.recall(demand, now)
     return rejection === null ? null : this.#rejected(demand, rejection)
   }
 
   /** Returns a rejection if this process itself holds the caller's places up to the limit. */
-  #withoutPlace (demand: Demand): Acquisition | null {
+  #placeRejection (demand: Demand): Acquisition | null {
     const count = this.#shardFor(demand).held(demand)
     return hasRoom(count, demand) ? null : rejectionOf(count, count)
   }
@@ -219,10 +219,10 @@ export class SharedStore implements QuotaStore {
   }
 
   /**
-   * Awaits a call that removes counters. Replaces what is remembered, before and after, since a
-   * late reply can be older than the call.
+   * Awaits a call that removes counters. Replaces what is remembered before and after it, because
+   * replies that arrive in the meantime can be older than the call.
    */
-  async #relieve (call: Promise<unknown>): Promise<void> {
+  async #removeCounters (call: Promise<unknown>): Promise<void> {
     const startAnew = (): void => {
       this.#rejections &&= new RememberedRejections(this.maxTrackedCallers)
     }

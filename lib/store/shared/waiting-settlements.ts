@@ -22,7 +22,7 @@ export class WaitingSettlements {
     const name = windowOf(settlement)
     const waiting = this.#waiting.get(name)
     if (waiting !== undefined) {
-      waiting.item = together(waiting.item, settlement)
+      waiting.item = joined(waiting.item, settlement)
       return waiting.done
     }
     const until = performance.now() + Math.max(window, longestWait)
@@ -44,7 +44,7 @@ export class WaitingSettlements {
       if (older === undefined) {
         this.#waiting.set(name, each)
       } else {
-        older.item = together(older.item, each.item)
+        older.item = joined(older.item, each.item)
         older.done.then(each.resolve, each.reject)
       }
     }
@@ -83,8 +83,8 @@ function windowOf ({ counters, callerKey, overflow, windowId }: Settlement): str
   return [windowId, overflow, name].join(' ')
 }
 
-/** Two settlements of the same window in one. */
-function together (one: Settlement, other: Settlement): Settlement {
+/** Joins two settlements of the same window. */
+function joined (one: Settlement, other: Settlement): Settlement {
   const lessHeld = new Map(one.lessHeld)
   for (const [period, less] of other.lessHeld) {
     lessHeld.set(period, less + (lessHeld.get(period) ?? 0))

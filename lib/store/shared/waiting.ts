@@ -1,6 +1,7 @@
 /**
- * How long a request waits in the queue at most, in milliseconds. Under lasting overload, the next
- * request has always waited for about as long, so its call gets a time of its own.
+ * How long a request waits in the queue at most, in milliseconds. Not the time of its call, too:
+ * under lasting overload, a request waits for about as long before it is sent, and its call would
+ * have no time left.
  */
 export const longestQueueTime = 2_500
 
