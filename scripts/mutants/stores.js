@@ -226,9 +226,9 @@ export const mutants = [
     foundBy: ['the insured store lacks each function that one of its stores lacks']
   },
   {
-    file: 'store/insured/insured-acquisition.ts',
+    file: 'store/copied-acquisition.ts',
     what: 'the end of a window in a time zone is lost',
-    from: '    if (made.end !== undefined) this.end = made.end\n',
+    from: '    if (original.end !== undefined) this.end = original.end\n',
     to: '',
     test: insured,
     foundBy: ['the end of a window in a time zone is that of the store that counted it']

@@ -1,15 +1,8 @@
+import { CopiedAcquisition } from '../copied-acquisition.js'
 import type { Acquisition, QuotaStore } from '../store.js'
 
 /** An acquisition of an insured store, which knows which store made it, and settles there. */
-export class InsuredAcquisition implements Acquisition {
-  readonly admitted: boolean
-  readonly granted: number
-  readonly count: number
-  readonly held: number
-  readonly windowRemaining: number | null
-  readonly overflow: boolean
-  declare readonly end?: number
-  declare readonly isRemembered?: true
+export class InsuredAcquisition extends CopiedAcquisition {
   readonly #store: QuotaStore
   readonly #made: Acquisition
   readonly #maker: QuotaStore | null
@@ -21,14 +14,7 @@ export class InsuredAcquisition implements Acquisition {
    *   request.
    */
   constructor (store: QuotaStore, made: Acquisition, maker: QuotaStore | null) {
-    this.admitted = made.admitted
-    this.granted = made.granted
-    this.count = made.count
-    this.held = made.held
-    this.windowRemaining = made.windowRemaining
-    this.overflow = made.overflow
-    if (made.end !== undefined) this.end = made.end
-    if (made.isRemembered !== undefined) this.isRemembered = made.isRemembered
+    super(made)
     this.#store = store
     this.#made = made
     this.#maker = maker

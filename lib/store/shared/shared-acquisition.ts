@@ -1,4 +1,5 @@
 import { required } from '../../required.js'
+import { CopiedAcquisition } from '../copied-acquisition.js'
 import type { Acquisition, Demand } from '../store.js'
 import type { Decided, NamedPlace, Settlement } from './driver.js'
 
@@ -9,28 +10,13 @@ export interface Settler {
   free(place: NamedPlace): Promise<void>
 }
 
-/** An acquisition of a store on a server. This one has counted nothing. */
-export class SharedAcquisition implements Acquisition {
-  readonly admitted: boolean
-  readonly granted: number
-  readonly count: number
-  readonly held: number
-  readonly windowRemaining: number | null
-  readonly overflow: boolean
-  declare readonly end?: number
-  declare readonly isRemembered?: true
+/** An acquisition of a store on a server. One of this class itself has counted nothing. */
+export class SharedAcquisition extends CopiedAcquisition {
   readonly #settler: Settler
   readonly #demand: Demand
 
   constructor (settler: Settler, demand: Demand, decided: Acquisition) {
-    this.admitted = decided.admitted
-    this.granted = decided.granted
-    this.count = decided.count
-    this.held = decided.held
-    this.windowRemaining = decided.windowRemaining
-    this.overflow = decided.overflow
-    if (decided.end !== undefined) this.end = decided.end
-    if (decided.isRemembered !== undefined) this.isRemembered = decided.isRemembered
+    super(decided)
     this.#settler = settler
     this.#demand = demand
   }
