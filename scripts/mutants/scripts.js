@@ -613,13 +613,6 @@ const sql = [
   },
   {
     file: 'store/postgres/schema.sql',
-    what: 'a repeated request counts its own place',
-    from: '\n    AND place.name IS DISTINCT FROM demand.place;',
-    to: ';',
-    ...byTest(postgresContract.test, 'a call that the server gets twice is admitted both times')
-  },
-  {
-    file: 'store/postgres/schema.sql',
     what: 'places that have ended go only once',
     from: 'IF clock.moment / 1000 > clock.latest / 1000 THEN',
     to: 'IF clock.moment - clock.latest > 10000 THEN',

@@ -66,14 +66,6 @@ t.test('places that have ended do not count, and go, 1,000 in a second', async (
   t.same(left, [1_501, 501, 1])
 })
 
-t.test('a call that the server gets twice is admitted both times', async (t) => {
-  const driver = await createDriver(cap)
-  const take = taking('one:1:0', place('alice', 1))
-  for (let sent = 0; sent < 2; sent++) {
-    t.match(await decideOne(driver, take), { admitted: true, count: 1, held: 1, granted: 1 })
-  }
-})
-
 t.test('a counter is kept as long as its window, whatever sweeps it', async (t) => {
   const driver = await createDriver(cap)
   const month = 2_678_400_000

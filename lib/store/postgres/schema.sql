@@ -134,8 +134,8 @@ LANGUAGE sql STABLE AS $function$
   )
 $function$;
 
--- Waits for earlier calls, and makes later ones wait until the transaction ends. Its commit does not
--- wait for the disk.
+-- Waits for earlier calls, and makes later ones wait until the transaction ends, whose commit does
+-- not wait for the disk.
 CREATE OR REPLACE FUNCTION llm_quota_lock() RETURNS void LANGUAGE plpgsql AS $function$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -237,16 +237,14 @@ BEGIN
   WHERE stored.counters = quota;
 END $function$;
 
--- Returns the places of a caller as a counter. Leaves out the place that the demand asks for, which
--- an earlier arrival of the same call may have taken.
+-- Returns the places of a caller as a counter.
 CREATE OR REPLACE FUNCTION llm_quota_places_of(moment bigint, demand llm_quota_demand)
 RETURNS llm_quota_counter LANGUAGE plpgsql AS $function$
 DECLARE
   counter llm_quota_counter;
 BEGIN
   SELECT count(*) INTO counter.count FROM llm_quota_places AS place
-  WHERE place.counters = demand.counters AND place.caller = demand.caller AND place.ends > moment
-    AND place.name IS DISTINCT FROM demand.place;
+  WHERE place.counters = demand.counters AND place.caller = demand.caller AND place.ends > moment;
   counter.held := counter.count;
   counter.held_before := 0;
   counter.period := llm_quota_period(moment);
@@ -332,10 +330,12 @@ BEGIN
     END IF;
     IF demand.window_length IS NOT NULL THEN
       UPDATE llm_quota_counters AS stored
-      SET count = counter.count, held = counter.held, held_before = counter.held_before, period = counter.period,
+      SET count = counter.count, held = counter.held, held_before = counter.held_before,
+        period = counter.period,
         dead_from = greatest(stored.dead_from, moment + demand.window_length + 60000)
       WHERE stored.ctid = counter.row_id;
     ELSIF is_admitted THEN
+      -- If the same call arrives twice, the place is there.
       INSERT INTO llm_quota_places
       VALUES (demand.counters, demand.caller, demand.place, moment + 30000)
       ON CONFLICT DO NOTHING;
