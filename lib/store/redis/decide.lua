@@ -12,8 +12,8 @@
 local NUMBERS = ARGV[1]
 local format, pack, unpackNumbers = string.format, struct.pack, struct.unpack
 
--- The shard must last for `keep`. There are `demandCount` demands in all requests. `at` is where the
--- next number is in NUMBERS, and below, `nameAt` is where the latest name that was read is in ARGV.
+-- The shard must last for `keep`. There are `demandCount` demands in all requests. `at` is the
+-- position of the next number in NUMBERS, and `nameAt` (below) that of the latest name in ARGV.
 local time, cap, keep, windowedCount, concurrentCount, holderCount, freedCount, renewedCount,
   settlementCount, requestCount, demandCount, at = unpackNumbers('ddddddddddd', NUMBERS)
 local quotaCount = windowedCount + concurrentCount
