@@ -461,7 +461,8 @@ BEGIN
   END IF;
 END $function$;
 
--- Returns a page of callers as JSON, from one caller on: with an open window, or with places.
+-- Returns a page of callers as JSON, from one caller on: with an open window, or with places. Each
+-- part has a limit of its own, without which the server would sort all callers for each page.
 CREATE OR REPLACE FUNCTION llm_quota_list(
   given_time bigint, given_date bigint, quota text, first_caller text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
@@ -476,18 +477,24 @@ BEGIN
     FROM (
       SELECT found.*, row_number() OVER (ORDER BY found.caller) AS position
       FROM (
-        SELECT stored.caller, stored.count, llm_quota_held(stored, moment) AS held,
-          CASE WHEN NOT stored.is_zoned THEN stored.ends - moment END AS rest,
-          CASE WHEN stored.is_zoned THEN stored.ends END AS "end"
-        FROM llm_quota_counter AS stored
-        WHERE stored.counters = quota AND stored.caller >= first_caller
-          AND stored.caller <> '"overflow"'
-          AND stored.ends > CASE WHEN stored.is_zoned THEN given_date ELSE moment END
+        (
+          SELECT stored.caller, stored.count, llm_quota_held(stored, moment) AS held,
+            CASE WHEN NOT stored.is_zoned THEN stored.ends - moment END AS rest,
+            CASE WHEN stored.is_zoned THEN stored.ends END AS "end"
+          FROM llm_quota_counter AS stored
+          WHERE stored.counters = quota AND stored.caller >= first_caller
+            AND stored.caller <> '"overflow"'
+            AND stored.ends > CASE WHEN stored.is_zoned THEN given_date ELSE moment END
+          ORDER BY stored.caller LIMIT 1001
+        )
         UNION ALL
-        SELECT place.caller, count(*), count(*), NULL, NULL
-        FROM llm_quota_places AS place
-        WHERE place.counters = quota AND place.caller >= first_caller AND place.ends > moment
-        GROUP BY place.caller
+        (
+          SELECT place.caller, count(*), count(*), NULL, NULL
+          FROM llm_quota_places AS place
+          WHERE place.counters = quota AND place.caller >= first_caller AND place.ends > moment
+          GROUP BY place.caller
+          ORDER BY place.caller LIMIT 1001
+        )
       ) AS found
       ORDER BY found.caller LIMIT 1001
     ) AS listed
