@@ -657,16 +657,6 @@ const sql = [
       postgresContract.test,
       'a clock that is set back twice goes on each time from the latest time'
     )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a sweep that is due begins anew, though the last one has not ended',
-    from: "sweep.unswept := coalesce(sweep.unswept, '');",
-    to: "sweep.unswept := '';",
-    ...byTest(
-      postgresContract.test,
-      'a sweep that has not ended when the next one is due goes on with the callers that are left'
-    )
   }
 ]
 

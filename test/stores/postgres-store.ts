@@ -258,26 +258,6 @@ t.test('a sweep that is due while another one is under way begins after it', asy
 })
 
 t.test(
-  'a sweep that has not ended when the next one is due goes on with the callers that are left',
-  async (t) => {
-    virtualPerformance(t)
-    const { clock, store } = await createStore()
-    const hour = { window: 3_600_000 }
-    await acquireOne(store, 'last', hour)
-    clock.advance(1_800_000)
-    const others = Array.from({ length: 1_000 }, (_, index) => `caller ${10_000 + index}`)
-    await Promise.all(others.map((caller) => acquireOne(store, caller, hour)))
-    clock.advance(1_860_000)
-    // The last one is dead, behind a page of callers that are not.
-    for (const tracked of [1_001, 1_000]) {
-      await acquireOne(store, 'caller 10000', hour)
-      t.match(await store.inspect('default'), { trackedCallers: tracked })
-      clock.advance(60_000)
-    }
-  }
-)
-
-t.test(
   'a counter that a sweep has removed opens a new window, even with the same end',
   async (t) => {
     const { clock, store } = await createStore()
