@@ -2,8 +2,5 @@ export {
   PostgresQuotaStore,
   type PostgresQuotaStoreOptions
 } from './store/postgres/postgres-store.js'
-export {
-  postgresSchema,
-  type PostgresPool,
-  type PostgresSchemaOptions
-} from './store/postgres/schema.js'
+export type { PostgresPool } from './store/postgres/functions.js'
+export { postgresSchema, type PostgresSchemaOptions } from './store/postgres/schema.js'

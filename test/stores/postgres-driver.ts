@@ -2,7 +2,7 @@
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
-import { functionsOf } from '../../lib/store/postgres/schema.js'
+import { functionsOf } from '../../lib/store/postgres/functions.js'
 import { NotRunError, TryAgainError } from '../../lib/store/shared/driver.js'
 import {
   asking,

@@ -10,9 +10,9 @@ import type {
 } from '../shared/driver.js'
 import { storedName, unstoredName } from '../shared/stored-names.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
+import { codeOf, type CallFunction } from './functions.js'
 import { arrayOf, recordOf } from './lists.js'
 import { readJson, type Fields } from './replies.js'
-import { codeOf, type CallFunction } from './schema.js'
 
 // The caller under which the overflow counter is stored. No stored name of a caller has a quotation
 // mark without a backslash before it.

@@ -1,7 +1,8 @@
 import { assertOptions, withFunctions } from '../../option-checks.js'
 import { sharedChecks, SharedStore, type SharedQuotaStoreOptions } from '../shared/shared-store.js'
 import { PostgresDriver } from './postgres-driver.js'
-import { assertTable, defaultTable, functionsOf, type PostgresPool } from './schema.js'
+import { functionsOf, type PostgresPool } from './functions.js'
+import { assertTable, defaultTable } from './schema.js'
 
 const assertPool = withFunctions('a connection pool', 'query')
 
