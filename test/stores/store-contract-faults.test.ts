@@ -498,6 +498,19 @@ const faults: Record<string, Record<string, Fault>> = {
       }
     })
   },
+  'a new window holds nothing that the last one held in this period or the one before': {
+    'holds what the last window held as if it were admitted now': (store, base) => ({
+      reach (demand) {
+        const last = ownOf(store, demand)?.tally
+        const reached = base.reach(demand)
+        if (last !== undefined && last !== reached.tally) {
+          const acquiredAt = store.clock()
+          reached.tally.entries.push(...last.entries.map((entry) => ({ ...entry, acquiredAt })))
+        }
+        return reached
+      }
+    })
+  },
   'an estimate that is no longer held is settled like any other': {
     'lowers only what is still held': (store, base) => ({
       lower (entry, less) {
