@@ -2,6 +2,7 @@
 import { setImmediate as soon } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import {
   MemoryQuotaStore,
@@ -624,6 +625,32 @@ t.test(
     )
   }
 )
+
+t.test('a report made while the store decides is counted if the request is admitted', async (t) => {
+  const memory = new MemoryQuotaStore()
+  let reported: Promise<void> | undefined
+  const store: QuotaStore = {
+    async acquire (demands) {
+      const acquisitions = memory.acquire(demands)
+      await soon()
+      reported ??= app.quotaCharge(deciding, 8)
+      await soon()
+      return acquisitions
+    },
+    settle: memory.settle.bind(memory),
+    peek: memory.peek.bind(memory)
+  }
+  const { app, begin, counted } = await createTokenHost({ cost: 5 }, 100, store)
+  let deciding: FastifyRequest
+  app.addHook('onRequest', async (request) => {
+    deciding = request
+  })
+  const { end } = await begin()
+  await reported
+  t.equal(await counted(), 8)
+  await end()
+  t.equal(await counted(), 8)
+})
 
 t.test('a report is fulfilled when the store has counted it', async (t) => {
   const { app, begin, counted } = await createTokenHost({ cost: 5 }, 100, new FailingStore())

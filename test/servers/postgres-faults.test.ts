@@ -84,7 +84,7 @@ async function storm (
 }
 
 const anyOf = (callers: number, limit: number) => (client: number, request: number) => [
-  demand(`caller ${(client * 31 + request * 17) % callers}`, { limit })
+  demand(`caller-${(client * 31 + request * 17) % callers}`, { limit })
 ]
 
 /** Asks until the server decides. */
@@ -138,7 +138,7 @@ t.test(
       demands: (client, request) =>
         [
           ...anyOf(12, 1e9)(client, request),
-          demand(`caller ${(client + request) % 3}`, { ...month, limit: 1_000, least: 7, most: 7 }),
+          demand(`caller-${(client + request) % 3}`, { ...month, limit: 1_000, least: 7, most: 7 }),
           demand('all', place(5))
         ].sort(() => (client % 3) - 1),
       async admitted (store, acquisitions) {
@@ -168,7 +168,7 @@ t.test(
     t.same(left.rows, [], 'no place is left')
     t.ok(
       Math.max(
-        ...['caller 0', 'caller 1', 'caller 2'].map(
+        ...['caller-0', 'caller-1', 'caller-2'].map(
           (caller) => counted.get(`chat.tokens.month ${caller}`) ?? 0
         )
       ) <= 1_000
@@ -304,7 +304,7 @@ t.test(
       requests: 20,
       demands: (client, request) => [
         ...anyOf(30, 1e9)(client, request),
-        demand(`caller ${request % 7}`, {
+        demand(`caller-${request % 7}`, {
           counters: 'chat.requests.hour',
           window: 3_600_000,
           limit: 1e9
@@ -318,7 +318,7 @@ t.test(
           )
         )
         requests += 1
-        if (requests % 5 === 0) await store.forget('caller 1', 'default')
+        if (requests % 5 === 0) await store.forget('caller-1', 'default')
         if (requests % 50 === 0) await store.clearCounters()
       }
     })

@@ -59,7 +59,7 @@ t.test('every ended place of a caller is removed, a thousand with each call', as
 
 t.test('every ended caller of a quota is removed, a thousand with each call', async (t) => {
   const { clock, one: ended, other } = start(t)
-  const callers = Array.from({ length: 2_500 }, (_, caller) => `caller ${caller}`)
+  const callers = Array.from({ length: 2_500 }, (_, caller) => `caller-${caller}`)
   await Promise.all(callers.map((caller) => acquireOne(ended, caller, place())))
   mock.timers.reset()
   clock.advance(30_000)
@@ -71,9 +71,9 @@ t.test('every ended caller of a quota is removed, a thousand with each call', as
 
 t.test('each key of places expires after 30 s, and with the last place', async (t) => {
   const { one } = start(t)
-  const callers = Array.from({ length: 3_000 }, (_, caller) => `caller ${caller}`)
+  const callers = Array.from({ length: 3_000 }, (_, caller) => `caller-${caller}`)
   const entries = await Promise.all(callers.map((caller) => acquireOne(one, caller, place())))
-  for (const key of [callersKey, placesKey('caller 7')]) {
+  for (const key of [callersKey, placesKey('caller-7')]) {
     const left = await client.pttl(key)
     t.ok(left > 20_000 && left <= 30_000, `${key} expires in ${left} ms`)
   }
