@@ -38,7 +38,9 @@ export function givenCosts (quotas: readonly Quota[], costs: unknown): GivenCost
   for (const [name, cost] of Object.entries(costs)) {
     const quota = quotas.find((each) => each.name === name)
     if (quota === undefined) {
-      throw new OptionError(`costs.${name}`, 'must be for one of the given quotas', cost)
+      const rule =
+        'must be for one of the given quotas, or an end of a range with a least not above the most'
+      throw new OptionError(`costs.${name}`, rule, cost)
     }
     given.set(name, checkedRange(quota, cost, rangeOf(cost), `costs.${name}`))
   }

@@ -139,6 +139,12 @@ t.test(
         /costs.sockets must not be set for a quota of concurrent requests/
       ],
       ['tokens', { messages: 1 }, 'FST_ERR_LLM_QUOTA_OPTION', /costs.messages must be for one/],
+      [
+        'tokens',
+        { least: 2, most: 1 },
+        'FST_ERR_LLM_QUOTA_OPTION',
+        /costs.least must be for .*, or an end of a range with a least not above the most; it got 2/
+      ],
       ...[-1, 1.5, '1'].map((cost): [string, unknown, string, RegExp] => [
         'tokens',
         { tokens: cost },
