@@ -316,6 +316,16 @@ const lua = [
   },
   {
     file: 'store/redis/layout.part.lua',
+    what: 'what is held is held for a third period',
+    from: 'heldBefore = heldPeriod == period - 1 and held or 0',
+    to: 'heldBefore = heldPeriod >= period - 2 and held or 0',
+    ...byRule(
+      redisContract,
+      'holds an estimate in the period of ten minutes that admitted it, and in the next one'
+    )
+  },
+  {
+    file: 'store/redis/layout.part.lua',
     what: 'another layout is overwritten',
     from: "redis.call('EXISTS', SHARD) == 0) then return found",
     to: 'true) then return found',
@@ -506,6 +516,16 @@ const sql = [
     what: 'what is held is forgotten after one period',
     from: '    WHEN 1 THEN counter.held\n',
     to: '',
+    ...byRule(
+      postgresContract,
+      'holds an estimate in the period of ten minutes that admitted it, and in the next one'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a request finds what was held in the last period but one',
+    from: 'CASE WHEN counter.period = this_period - 1 THEN',
+    to: 'CASE WHEN counter.period >= this_period - 2 THEN',
     ...byRule(
       postgresContract,
       'holds an estimate in the period of ten minutes that admitted it, and in the next one'
