@@ -129,7 +129,7 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'the counters do not expire',
-    from: "  if quota.lasts then redis.call('PEXPIRE', quota.key, quota.lasts) end\n",
+    from: "  if quota.expiresIn then redis.call('PEXPIRE', quota.key, quota.expiresIn) end\n",
     to: '',
     ...byTest(
       'test/servers/redis-store.test.ts',
@@ -139,8 +139,8 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'a shard expires with the quota that was used last',
-    from: 'local isExpiring = now + keep > shardExpires',
-    to: 'local isExpiring = true',
+    from: 'local mustLastLonger = now + keep > shardExpires',
+    to: 'local mustLastLonger = true',
     ...byTest(
       'test/servers/redis-store.test.ts',
       "a month's count is not lost because of a minute's quota"
@@ -179,7 +179,7 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'the sweep of each quota looks at a page of its own',
-    from: "'COUNT', unlooked)",
+    from: "'COUNT', leftToSweep)",
     to: "'COUNT', PAGE)",
     ...byTest(
       'test/servers/redis-store-pages.test.ts',
@@ -249,8 +249,8 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'a renewal does not take a place again',
-    from: '    hold(holder, place)\n',
-    to: "    if redis.call('EXISTS', holder.key) == 1 then hold(holder, place) end\n",
+    from: '    takeOrRenew(holder, place)\n',
+    to: "    if redis.call('EXISTS', holder.key) == 1 then takeOrRenew(holder, place) end\n",
     ...byTest(
       'test/servers/redis-driver.test.ts',
       'a renewal keeps a place for 30 s, and takes it again if it was lost'
