@@ -373,16 +373,6 @@ const lua = [
       'test/servers/redis-driver.test.ts',
       'a settlement of what two periods held lowers the count once'
     )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'an id of a window is used again if the clock of the server is set back',
-    from: 'latestId + demandCount',
-    to: 'latestId',
-    ...byTest(
-      'test/servers/redis-clock-set-back.test.ts',
-      "nothing is given back in a window that opened after the server's clock was set back"
-    )
   }
 ]
 
