@@ -34,7 +34,7 @@ export interface QuotaSettlement {
   readonly quota: string
   /** The unit of the quota, such as `tokens`. */
   readonly unit: string
-  /** What the admission counted, with what extensions added. */
+  /** What the admission and its extensions were granted. */
   readonly granted: number
   /** What the request is counted from now on. */
   readonly used: number
@@ -76,8 +76,8 @@ export class ServerChannels {
   /** Each `QuotaPlaceChange`. */
   readonly places = channel(Symbol('places'))
   /**
-   * How long each call of a store took, in seconds, whether the store decided or failed. Without a
-   * subscriber, none is timed.
+   * How long each decision waited for its stores, in seconds, whether they decided or failed.
+   * Without a subscriber, none is timed.
    */
   readonly storeDurations = channel(Symbol('store durations'))
   /** The name of each preference that was unavailable. */

@@ -72,9 +72,9 @@ function waitAfter (
 }
 
 /**
- * Returns the milliseconds until the window of a count ends; null if it has no window. For a caller
- * whose time zone has changed, the next window opens with the first day that begins when the last
- * one has ended or later, which is not before the day of the demand has ended.
+ * Returns the milliseconds until the window of a count ends; null if it has no window. A window of
+ * a time zone stays open until a day of the caller begins at its end or later. If the time zone has
+ * changed, that is not before the present day has ended, too.
  */
 export function timeLeft (
   { windowRemaining, end }: QuotaCount,

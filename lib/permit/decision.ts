@@ -40,12 +40,12 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
   readonly callerKey: CallerKey
   /**
    * What is counted in the caller's window or at the same time, this request included if it was
-   * admitted; null if nothing was counted.
+   * admitted; null if no store decided.
    */
   readonly count: Count
-  /** The part of the count that requests in progress hold; null if nothing was counted. */
+  /** The part of the count that requests in progress hold; null if no store decided. */
   readonly held: Count
-  /** What this request counts; 0 if it was rejected, null if nothing was counted. */
+  /** What this request counts; 0 if it was rejected, null if no store decided. */
   readonly granted: Count
   /** Milliseconds until the caller's window ends; null if there is no open window. */
   readonly windowRemaining: number | null
@@ -83,7 +83,7 @@ export type UnavailableDecision = Decision<'unavailable', UnavailableReason, str
 export type QuotaDecision =
   CountedDecision | UnauthenticatedDecision | DisabledDecision | UnavailableDecision
 
-/** What differs between the decisions of quotas that have counted nothing. */
+/** What differs between the decisions that no store has made. */
 export type OutcomeWithoutStore =
   | OutcomeOf<DisabledDecision>
   | OutcomeOf<UnauthenticatedDecision>
@@ -96,7 +96,7 @@ type QuotaOfDecision = Pick<Quota, 'unit' | 'period' | 'window' | 'isEnforced'> 
   readonly name: string | null
 }
 
-/** Returns the decision of a quota that has counted nothing. */
+/** Returns a decision that no store has made. */
 export function uncounted (
   quota: QuotaOfDecision,
   operation: Operation | null,

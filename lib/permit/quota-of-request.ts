@@ -49,7 +49,10 @@ export class QuotaOfRequest {
     this.refuses = this.quota.isEnforced && outcome.outcome !== 'disabled'
   }
 
-  /** Whether the store has counted the request, if no other quota refuses it. */
+  /**
+   * Whether the store has counted the request. Only of use if the request is admitted: of one that
+   * another quota refuses, it says that this quota had room.
+   */
   get isCounted (): boolean {
     return this.acquisition?.admitted === true
   }

@@ -24,7 +24,7 @@ export class RequestState {
   pending: Eventual<Permit> | undefined = undefined
   /** The hook's permit once it was decided. */
   permit: Permit | undefined = undefined
-  /** What a host has assigned to `request.quota`, which is returned until the hook's decision. */
+  /** What a host has assigned to `request.quota`, until a decision of the hook replaces it. */
   assigned: QuotaDecision | null | undefined = undefined
   /** The permits that end with the response; undefined before the first one. */
   #followed: Set<Permit> | undefined = undefined
@@ -89,7 +89,7 @@ export function noteReply (request: RequestWithState, reply: FastifyReply): void
 
 /** Ends a handler's permit with the response of its request, if that has passed the hook. */
 export function endWithResponse (permit: Permit, request: RequestWithState): void {
-  // Whether the response has closed is also asked of a permit that has nothing to settle.
+  // Also for a permit that has nothing to settle, because `hasResponseEnded` needs the reply.
   if (request[stateKey]?.reply === undefined && request[replyKey] !== undefined) {
     stateOf(request, request[replyKey])
   }

@@ -32,7 +32,8 @@ const periodLength = 600_000
 
 /**
  * Returns the period of ten minutes that a time is in. What was admitted in the current period or
- * in the one before, and has not been settled, is held (docs/rules.md, "Costs").
+ * in the one before, and has not been settled, is held (docs/rules.md, "Counter and window"). On
+ * servers, layout.part.lua and schema.sql determine it.
  *
  * @param now Milliseconds of the store's clock.
  */

@@ -129,7 +129,7 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'the counters do not expire',
-    from: "  if quota.lasts then redis.call('PEXPIRE', quota.key, quota.lasts) end\n",
+    from: "  if quota.expiresIn then redis.call('PEXPIRE', quota.key, quota.expiresIn) end\n",
     to: '',
     ...byTest(
       'test/servers/redis-store.test.ts',
@@ -139,8 +139,8 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'a shard expires with the quota that was used last',
-    from: 'local isExpiring = now + keep > shardExpires',
-    to: 'local isExpiring = true',
+    from: 'local mustLastLonger = now + keep > shardExpires',
+    to: 'local mustLastLonger = true',
     ...byTest(
       'test/servers/redis-store.test.ts',
       "a month's count is not lost because of a minute's quota"
@@ -179,7 +179,7 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'the sweep of each quota looks at a page of its own',
-    from: "'COUNT', unlooked)",
+    from: "'COUNT', leftToSweep)",
     to: "'COUNT', PAGE)",
     ...byTest(
       'test/servers/redis-store-pages.test.ts',
@@ -249,8 +249,8 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'a renewal does not take a place again',
-    from: '    hold(holder, place)\n',
-    to: "    if redis.call('EXISTS', holder.key) == 1 then hold(holder, place) end\n",
+    from: '    takeOrRenew(holder, place)\n',
+    to: "    if redis.call('EXISTS', holder.key) == 1 then takeOrRenew(holder, place) end\n",
     ...byTest(
       'test/servers/redis-driver.test.ts',
       'a renewal keeps a place for 30 s, and takes it again if it was lost'
@@ -316,6 +316,16 @@ const lua = [
   },
   {
     file: 'store/redis/layout.part.lua',
+    what: 'what is held is held for a third period',
+    from: 'heldBefore = heldPeriod == period - 1 and held or 0',
+    to: 'heldBefore = heldPeriod >= period - 2 and held or 0',
+    ...byRule(
+      redisContract,
+      'holds an estimate in the period of ten minutes that admitted it, and in the next one'
+    )
+  },
+  {
+    file: 'store/redis/layout.part.lua',
     what: 'another layout is overwritten',
     from: "redis.call('EXISTS', SHARD) == 0) then return found",
     to: 'true) then return found',
@@ -362,16 +372,6 @@ const lua = [
     ...byTest(
       'test/servers/redis-driver.test.ts',
       'a settlement of what two periods held lowers the count once'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'an id of a window is used again if the clock of the server is set back',
-    from: 'latestId + demandCount',
-    to: 'latestId',
-    ...byTest(
-      'test/servers/redis-clock-set-back.test.ts',
-      "nothing is given back in a window that opened after the server's clock was set back"
     )
   }
 ]
@@ -506,6 +506,16 @@ const sql = [
     what: 'what is held is forgotten after one period',
     from: '    WHEN 1 THEN counter.held\n',
     to: '',
+    ...byRule(
+      postgresContract,
+      'holds an estimate in the period of ten minutes that admitted it, and in the next one'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a request finds what was held in the last period but one',
+    from: 'CASE WHEN counter.period = this_period - 1 THEN',
+    to: 'CASE WHEN counter.period >= this_period - 2 THEN',
     ...byRule(
       postgresContract,
       'holds an estimate in the period of ten minutes that admitted it, and in the next one'

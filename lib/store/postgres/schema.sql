@@ -3,7 +3,7 @@
 -- and how to remove everything.
 --
 -- Calls that change something run one after the other: each begins by taking one lock, which it
--- keeps until its transaction ends. So no function below has to think of another call.
+-- keeps until its transaction ends. So no other call changes anything between its statements.
 --
 -- Times are whole milliseconds, of the server's clock or of the store's; days, weeks and months of
 -- a time zone end at milliseconds since the epoch. Names of counters and callers are stored as
@@ -85,7 +85,8 @@ IF to_regclass('llm_quota') IS NULL THEN
   );
 
   -- The counters with where their rows are, so that a write finds them without a look at an index.
-  -- The row type also stands for a caller's places: of them, it has only what is counted and held.
+  -- A caller's places have the same row type, with the columns `count`, `held`, `held_before` and
+  -- `period`, and null in all others.
   CREATE VIEW llm_quota_counter AS
   SELECT stored.ctid AS row_id, stored.* FROM llm_quota_counters AS stored;
 END IF;
@@ -147,7 +148,8 @@ BEGIN
 END $function$;
 
 -- Returns the time, which is never earlier than the latest time: if the clock has been set back,
--- the difference is added from then on.
+-- the difference is added from then on. llm_quota_begin keeps what has changed, `latest` or
+-- `set_back`.
 CREATE OR REPLACE FUNCTION llm_quota_now(
   given_time bigint, OUT moment bigint, OUT latest bigint, OUT set_back bigint
 ) LANGUAGE plpgsql AS $function$

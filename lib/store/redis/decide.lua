@@ -23,14 +23,14 @@ local period = math.floor(now / PERIOD)
 
 -- The first write, since a server whose memory is full refuses this one and no later one. Ids of
 -- windows are set aside for all demands.
-local isExpiring = now + keep > shardExpires
-if isExpiring then shardExpires = now + keep + MINUTE end
+local mustLastLonger = now + keep > shardExpires
+if mustLastLonger then shardExpires = now + keep + MINUTE end
 redis.call('HSET', SHARD, LAYOUT, pack('dddd', now, offset, latestId + demandCount, shardExpires))
-if isExpiring then redis.call('PEXPIRE', SHARD, shardExpires - now) end
+if mustLastLonger then redis.call('PEXPIRE', SHARD, shardExpires - now) end
 
 -- The window is 0 if no request reaches the quota. The sweeps of all quotas together look at about
 -- a page of counters.
-local quotas, unlooked, nameAt = {}, PAGE, 1
+local quotas, leftToSweep, nameAt = {}, PAGE, 1
 for position = 1, windowedCount do
   local key, record = KEYS[1 + position], found[1 + position]
   local window, hasZone, callerCount
@@ -46,33 +46,35 @@ for position = 1, windowedCount do
     if cursor < 0 and now - sweptAt >= MINUTE then
       sweptAt, sweeps, cursor, isChanged = now, sweeps + 1, 0, true
     end
-    if cursor >= 0 and unlooked > 0 then
-      local page = redis.call('HSCAN', key, cursor, 'COUNT', unlooked)
+    if cursor >= 0 and leftToSweep > 0 then
+      local page = redis.call('HSCAN', key, cursor, 'COUNT', leftToSweep)
       for index = 1, #page[2], 2 do
         local caller, text = page[2][index], page[2][index + 1]
         if isDead(text, sweptAt, retention) then redis.call('HDEL', key, caller) end
       end
       cursor, isChanged = page[1] == '0' and -1 or tonumber(page[1]), true
-      unlooked = unlooked - #page[2] / 2
+      leftToSweep = leftToSweep - #page[2] / 2
     end
   end
-  -- Callers without a counter of their own have false in its place.
-  local counters, tracked = redis.call('HMGET', key, unpack(ARGV, nameAt + 1, nameAt + callerCount))
+  -- Callers without a counter of their own have false in its place. How many have one is asked only
+  -- if there is such a caller, since only then it matters.
+  local counters = redis.call('HMGET', key, unpack(ARGV, nameAt + 1, nameAt + callerCount))
+  local tracked
   for row, text in ipairs(counters) do
     counters[row] = text and readCounter(text, period)
     if not text then tracked = tracked or redis.call('HLEN', key) end
   end
   -- Without counters, the key does not exist, and has lost its expiry.
   if tracked == 0 then expires = NEVER end
-  local isExpiring = window > 0 and now + retention > expires
-  if isExpiring then expires = now + retention + MINUTE end
-  if isChanged or isExpiring then
+  local mustLastLonger = window > 0 and now + retention > expires
+  if mustLastLonger then expires = now + retention + MINUTE end
+  if isChanged or mustLastLonger then
     redis.call('HSET', SHARD, key,
       pack(QUOTA, sweptAt, sweeps, cursor, retention, isZoned, expires))
   end
   quotas[position] = {
     key = key, window = window, counters = counters, tracked = tracked, overflow = false,
-    namesAt = nameAt, lasts = isExpiring and expires - now
+    namesAt = nameAt, expiresIn = mustLastLonger and expires - now
   }
   nameAt = nameAt + callerCount
 end
@@ -98,7 +100,8 @@ local function countNotEnded (key)
   return count - ended
 end
 
-local function hold (holder, place)
+-- The place lasts from now on, whether the holder has it or not.
+local function takeOrRenew (holder, place)
   redis.call('ZADD', holder.key, endText, place)
   redis.call('PEXPIRE', holder.key, PLACE_DURATION)
   redis.call('ZADD', holder.callersKey, endText, holder.caller)
@@ -121,7 +124,7 @@ for index = 1, freedCount + renewedCount do
   nameAt = nameAt + 1
   local holder, place = holders[position], ARGV[nameAt]
   if index > freedCount then
-    hold(holder, place)
+    takeOrRenew(holder, place)
   elseif redis.call('ZREM', holder.key, place) == 1 and redis.call('EXISTS', holder.key) == 0 then
     redis.call('ZREM', holder.callersKey, holder.caller)
   end
@@ -192,7 +195,7 @@ for _ = 1, requestCount do
         or math.min(demand.most, demand.limit - counter.count)
       counter.count = math.min(counter.count + granted, UNLIMITED)
       if demand.isEstimate then counter.held = counter.held + granted end
-      if not quota then hold(counter, ARGV[nameAt]) end
+      if not quota then takeOrRenew(counter, ARGV[nameAt]) end
     end
     local leftOrEnd = demand.isZoned and counter.ends or counter.ends - now
     local isOverflow = quota and counter == quota.overflow
@@ -225,6 +228,6 @@ for _, quota in ipairs(quotas) do
   if quota.overflow then
     redis.call('HSET', SHARD, quota.key .. ' overflow', recordOf(quota.overflow))
   end
-  if quota.lasts then redis.call('PEXPIRE', quota.key, quota.lasts) end
+  if quota.expiresIn then redis.call('PEXPIRE', quota.key, quota.expiresIn) end
 end
 return table.concat(reply, ' ')

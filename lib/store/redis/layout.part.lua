@@ -4,8 +4,11 @@
 --   `<shard>:windows:<quota>`          a hash: the counter of each caller
 --   `<shard>:places:<quota>`           a sorted set: each caller with the end of its latest place
 --   `<shard>:places:<quota> <caller>`  a sorted set: the name of each place with its end
--- Its field LAYOUT has the clock. The first two are fields, too, with the record of a quota with
--- windows, and with nothing; `<shard>:windows:<quota> overflow` has an overflow counter.
+-- Its fields are:
+--   LAYOUT                             the clock
+--   `<shard>:windows:<quota>`          the record of the quota
+--   `<shard>:windows:<quota> overflow` its overflow counter
+--   `<shard>:places:<quota>`           nothing, for clear.lua
 -- The name of a quota has no space. Records are numbers of eight bytes. Times are in milliseconds.
 local SHARD = KEYS[1]
 local LAYOUT = 'layout:6' -- the name of a field that each shard has, but no other layout

@@ -77,7 +77,10 @@ export interface Call {
   readonly requests: readonly RequestOfCall[]
 }
 
-/** How long a place lasts unless its process renews it, in milliseconds. */
+/**
+ * How long a place lasts unless its process renews it, in milliseconds. The servers' scripts have
+ * the same time: `PLACE_DURATION` in layout.part.lua, and 30000 in schema.sql, twice.
+ */
 export const placeDuration = 30_000
 
 /** A place of a caller. */
