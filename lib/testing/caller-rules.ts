@@ -118,6 +118,16 @@ export const callerRules: Rules = {
     ]
   },
 
+  'peek finds the overflow counter until a sweep is due, also if that would make room': (
+    quota,
+    { tracked, overflowing }
+  ) => [
+    quota.visit(tracked),
+    quota.retention - 1,
+    quota.visit(overflowing),
+    [1, minute - 2, 1].map((gap) => [gap, quota.peek(...overflowing)])
+  ],
+
   'list returns each caller whose own counter in the quota has an open window, and no other': (
     quota,
     { all, tracked: [own = 0], later }

@@ -195,11 +195,16 @@ export const severalQuotasSettleRules: Rules = {
 
   'a settlement ends what is held in the period that admitted it, and in no other': () => {
     const first = tokens.hold(1, 3)
+    const early = tokens.hold(1, 2)
     const second = tokens.hold(1, 4)
     const third = tokens.hold(1, 5)
     return [
       first,
+      early,
       untilNextPeriod,
+      // Before another request is counted in the new period.
+      settle(early, 1),
+      heldNow(tokens),
       second,
       third,
       settle(second, 1),
@@ -293,6 +298,11 @@ function heldForTwoPeriods (quota: TestQuota): Steps {
     // A request would note the period, and could hide that a store knows a third one.
     [quota.peek(1), quota.list()],
     1,
+    heldNow(quota),
+    quota.hold(1, 4),
+    2 * period,
+    // The next request of the caller does not hold the last one again.
+    quota.hold(1, 6),
     heldNow(quota)
   ]
 }

@@ -62,6 +62,14 @@ export const mutants = [
     foundBy: ['no sweep removes the counter of a day of 25 hours before it ends']
   },
   {
+    file: 'limit/limit.ts',
+    what: 'no time zone changes its offset by more than an hour',
+    from: 'const longestChange = 3 * hour',
+    to: 'const longestChange = hour',
+    test: 'test/rules/time-zones.test.ts',
+    foundBy: ['no sweep removes the counter of a day of 27 hours before it ends']
+  },
+  {
     file: 'limit/configuration.ts',
     what: 'the definition precedes the environment',
     from: '{ ...defaults, ...Object.fromEntries(integers) }',

@@ -374,5 +374,27 @@ export const mutants = [
     to: '',
     test: 'test/plugin/closing.test.ts',
     foundBy: ['the permits that are open are settled, whichever have ended before: fastify']
+  },
+  {
+    file: 'permit/permit.ts',
+    what: 'a server that closes does not wait for reports',
+    from: '    closing.waitFor(reported)\n',
+    to: '',
+    test: 'test/plugin/closing.test.ts',
+    foundBy: [
+      'a report after the end of its permit is counted before the server has closed: fastify'
+    ]
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'unreported is ignored if there is no request, also if it is a number',
+    from: "if (typeof unreported === 'number') return unreported",
+    to:
+      "if (typeof unreported === 'number' && this.#requester.request !== null) return unreported",
+    test: 'test/rules/permits.test.ts',
+    foundBy: [
+      'the permit of an authentication counts unreported in the end, but what it was granted if ' +
+        'that is a function of the request'
+    ]
   }
 ]

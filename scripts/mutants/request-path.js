@@ -356,5 +356,27 @@ export const mutants = [
       'refuse sends the refusal as the hook would, with the RateLimit headers of the permit in ' +
         'place of those of the hook'
     ]
+  },
+  {
+    file: 'permit/request-state.ts',
+    what: 'the reply is not noted if the host has written to request.quota before',
+    from: '  request[stateKey].reply = reply\n',
+    to: '',
+    test: 'test/regressions/host-value-in-request-quota.test.ts',
+    foundBy: [
+      'the place of a request whose quota the host has written before is free when its response ' +
+        'closes'
+    ]
+  },
+  {
+    file: 'subject/request-target.ts',
+    what: 'the query of an absolute URL is not read',
+    from: "target.startsWith('/') ? target.replace(query, '') : target",
+    to: "target.replace(query, '')",
+    test: 'test/rules/spellings.test.ts',
+    foundBy: [
+      'every spelling that could reach the operation through a not-found handler is subject, ' +
+        'and no other'
+    ]
   }
 ]

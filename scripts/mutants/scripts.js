@@ -503,6 +503,33 @@ const sql = [
   },
   {
     file: 'store/postgres/schema.sql',
+    what: 'a settlement before the next request of the caller takes the period of now for its own',
+    from: 'llm_quota_less(given.less_held, stored.period)',
+    to: 'llm_quota_less(given.less_held, llm_quota_period(moment))',
+    ...byRule(
+      postgresContract,
+      'a settlement ends what is held in the period that admitted it, and in no other'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'an estimate of long ago is held again',
+    from: 'CASE WHEN counter.period = this_period - 1 THEN counter.held ELSE 0 END',
+    to: 'counter.held',
+    ...byRule(
+      postgresContract,
+      'holds an estimate in the period of ten minutes that admitted it, and in the next one'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'callers whose places have ended are counted',
+    from: 'WHERE place.counters = quota AND place.ends > moment\n    )',
+    to: 'WHERE place.counters = quota\n    )',
+    ...byTest(postgresContract.test, 'a caller is listed and counted until its last place ends')
+  },
+  {
+    file: 'store/postgres/schema.sql',
     what: 'what is held is forgotten after one period',
     from: '    WHEN 1 THEN counter.held\n',
     to: '',

@@ -388,5 +388,21 @@ export const mutants = [
     to: 'this.set({ quota, unit: placeUnit }, count)',
     test: 'test/plugin/metrics.test.ts',
     foundBy: ['the concurrent requests of servers with the same registry are added up']
+  },
+  {
+    file: 'start/quotas.ts',
+    what: 'the store of a default quota that is not used is one of several',
+    from: 'new Set(used.map(',
+    to: 'new Set(quotas.map(',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: ['the store of a default quota that is not used is not one of several']
+  },
+  {
+    file: 'metrics/store-metrics.ts',
+    what: 'calls of an insured store are counted until the first collection only',
+    from: 'counted.set(store, { ...decisions })',
+    to: 'counted.set(store, decisions)',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: ['llm_quota_insured_decisions_total grows with each call, also after it was collected']
   }
 ]

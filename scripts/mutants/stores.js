@@ -460,5 +460,16 @@ export const mutants = [
     to: 'if (!window.isOpen(now, null)) continue',
     test: 'test/rules/time-zones.test.ts',
     foundBy: ['callers are listed until their day ends, though the longest day has 27 hours']
+  },
+  {
+    file: 'store/memory/memory-counters.ts',
+    what: 'peek takes a dead counter for removed before a sweep is due',
+    from: '!(now >= this.#sweepIsDueAt && this.#hasExpired(now, length))',
+    to: '!this.#hasExpired(now, length)',
+    test: contract,
+    foundBy: [
+      'in the memory store, peek finds the overflow counter until a sweep is due, also if that ' +
+        'would make room'
+    ]
   }
 ]

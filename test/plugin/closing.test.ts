@@ -394,6 +394,28 @@ for (const [version, create] of versions) {
       t.equal(store.peek(places)?.count, 0)
     }
   )
+  t.test(
+    `a report after the end of its permit is counted before the server has closed: ${version}`,
+    async (t) => {
+      const memory = new MemoryQuotaStore()
+      const client = { isOpen: true, asked: 0 }
+      const app: FastifyInstance = create()
+      app.addHook('onClose', async () => {
+        client.isOpen = false
+      })
+      await app.register(quotaPlugin, {
+        operations: [],
+        store: slowStore(memory, client),
+        quotas: { tokens: { perMinute: { tokens: 10_000 }, cost: 50 } }
+      })
+      await app.ready()
+      const permit = await app.quotaAcquire(localAuthentication('alice'), 'tokens')
+      await permit.end()
+      permit.charge(100)
+      await app.close()
+      t.equal(memory.peek(tokens)?.count, 100)
+    }
+  )
   for (const [what, most, settled, longest] of silences) {
     t.test(
       'a server that closes waits for a store as long as it responds, and then for a second at ' +

@@ -451,6 +451,20 @@ t.test(
   }
 )
 
+t.test(
+  'llm_quota_insured_decisions_total grows with each call, also after it was collected',
+  async (t) => {
+    const primary = new ToldStore(new VirtualClock())
+    const store = new InsuredQuotaStore({ primary })
+    const { app, scrape } = await createServer(t, { store })
+    await app.ready()
+    for (const calls of [1, 2, 3]) {
+      await store.acquire([demand('a0')])
+      t.match(await scrape(), { 'llm_quota_insured_decisions_total{store="primary"}': calls })
+    }
+  }
+)
+
 t.test('llm_quota_insured_primary is the least of several insured stores', async (t) => {
   const registry = new Registry()
   for (const manner of ['promises', 'throws'] as const) {

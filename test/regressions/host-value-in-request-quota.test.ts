@@ -38,6 +38,22 @@ t.test(
 )
 
 t.test(
+  'the place of a request whose quota the host has written before is free when its response closes',
+  async (t) => {
+    const operations = [{ method: 'POST', path: '/api/analyze' }]
+    const app = await createService({
+      operations: [],
+      authentication: asAlice,
+      quotas: { streams: { operations, concurrent: 1 } }
+    })
+    app.addHook('onRequest', async (request) => {
+      write(request, { tenant: 'x' })
+    })
+    t.same(await statuses(app, null, 3), [200, 200, 200])
+  }
+)
+
+t.test(
   'a request decorator quota in a scope that was created before the plugin does not affect ' +
     'the decision',
   async (t) => {

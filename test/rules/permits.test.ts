@@ -387,8 +387,7 @@ t.test('an authentication in place of a request is the caller of each of the quo
   const all: Record<string, QuotaDefinition> = {
     ...quotas,
     organisation: { perMinute: 5, authentication: fromOrganisation },
-    requested: { perMinute: 5, cost: () => 2 },
-    unreported: { perMinute: { tokens: 50 }, cost: 3, unreported: () => 1 }
+    requested: { perMinute: 5, cost: () => 2 }
   }
   const asked: unknown[] = []
   const preferences = {
@@ -433,14 +432,30 @@ t.test('an authentication in place of a request is the caller of each of the quo
     message: /costs\.requested must be given/
   })
   matchExactly(t, await app.quotaAcquire(job, 'requested', 4), { refusal: null })
-  await (await app.quotaAcquire(job, 'unreported')).end()
-  matchExactly(t, store.list('unreported.tokens.minute').callers, [{ count: 3, held: 0 }])
   await app.quotaAcquire(job, ['sockets', 'tokens'])
   matchExactly(t, store.list('sockets.concurrent').callers, [{ count: 1 }])
   await app.close()
   t.same(store.list('sockets.concurrent').callers, [])
   matchExactly(t, store.list('tokens.tokens.minute').callers, [{ count: 4, held: 0 }])
 })
+
+t.test(
+  'the permit of an authentication counts unreported in the end, but what it was granted if that ' +
+    'is a function of the request',
+  async (t) => {
+    const tokens = { perMinute: { tokens: 50 }, cost: 3 }
+    const { app, store } = await createHost([], {
+      quotas: {
+        number: { ...tokens, unreported: 7 },
+        function: { ...tokens, unreported: () => 7 }
+      }
+    })
+    const permit = await app.quotaAcquire(localAuthentication('job'), ['number', 'function'])
+    await permit.end()
+    matchExactly(t, store.list('number.tokens.minute').callers, [{ count: 7, held: 0 }])
+    matchExactly(t, store.list('function.tokens.minute').callers, [{ count: 3, held: 0 }])
+  }
+)
 
 t.test('anything else in place of a request is an error, and nothing is counted', async (t) => {
   const { app, store } = await createPermitHost()

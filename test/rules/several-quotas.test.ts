@@ -658,3 +658,9 @@ t.test('start-up fails if a store lacks a function that one of its quotas needs'
     message: /quotas.chat.store must be a store with a function acquire; it got an object/
   })
 })
+
+t.test('the store of a default quota that is not used is not one of several', async (t) => {
+  const store = { acquire: (demands: readonly Demand[]) => new MemoryQuotaStore().acquire(demands) }
+  const options = { operations: [], quotas: { chat: { perMinute: 1, store } } }
+  await t.resolves(async () => Fastify().register(quotaPlugin, options))
+})

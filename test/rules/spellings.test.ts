@@ -102,6 +102,7 @@ const reaching = [
   '/api%2FAnalyze',
   'http://any/api/analyze',
   'HTTP://any/api/analyze?x',
+  'http://any?/api/analyze',
   'https://user@any:8/api/%61nalyze',
   'foo://any/api/analyze',
   'file:///api/analyze',

@@ -259,6 +259,17 @@ const faults: Record<string, Record<string, Fault>> = {
       }
     })
   },
+  'peek finds the overflow counter until a sweep is due, also if that would make room': {
+    'peek takes dead counters for removed': (store, base) => ({
+      peek (demand) {
+        const { counters, callerKey, window } = demand
+        const quota = store.quotaOf(counters)
+        if (window === null || quota.counters.has(callerKey)) return base.peek(demand)
+        const hasRoom = store.kept(quota, window).size < store.maxTrackedCallers
+        return hasRoom ? null : base.peek(demand)
+      }
+    })
+  },
   'list returns each caller whose own counter in the quota has an open window, and no other': {
     'list returns windows that are over': (store) => ({
       list (counters) {

@@ -140,18 +140,26 @@ export function checkDriver (server: CheckedServer): void {
 
   t.test('the places of a process that was killed are free when they end, no later', async (t) => {
     const driver = await createDriver(cap)
-    const renewed = [named('alice', 'killed:1:0'), named('bob', 'killed:1:1')]
-    await driver.decide(callOf({ renewed }))
+    await driver.decide(callOf({ renewed: [named('alice', 'killed:1:0')] }))
     const take = (name: string, time: number) =>
       decideOne(driver, taking(name, place('alice', 1), { time }))
     const ended = start + 30_000
     t.match(await take('two:1:0', ended - 1), { admitted: false, count: 1 })
     t.equal(await countPlaces(driver, 'alice', ended - 1), 1)
-    t.equal((await driver.list(streams, null, ended - 1, 0)).callers.length, 2)
     t.equal(await countPlaces(driver, 'alice', ended), 0)
+    t.match(await take('two:2:0', ended), { admitted: true, count: 1 })
+  })
+
+  t.test('a caller is listed and counted until its last place ends', async (t) => {
+    const driver = await createDriver(cap)
+    const renewed = [named('alice', 'killed:1:0'), named('bob', 'killed:1:1')]
+    await driver.decide(callOf({ renewed }))
+    const ended = start + 30_000
+    t.equal((await driver.list(streams, null, ended - 1, 0)).callers.length, 2)
+    t.same(await driver.inspect(streams, ended - 1), { trackedCallers: 2, sweeps: 0 })
     t.same(await driver.list(streams, null, ended, 0), { callers: [], cursor: null })
     t.same(await driver.inspect(streams, ended), { trackedCallers: 0, sweeps: 0 })
-    t.match(await take('two:2:0', ended), { admitted: true, count: 1 })
+    await driver.decide(taking('two:1:0', place('alice', 1), { time: ended }))
     t.same(await driver.inspect(streams, ended), { trackedCallers: 1, sweeps: 0 })
   })
 
