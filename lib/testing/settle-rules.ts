@@ -57,10 +57,13 @@ export const settleRules: Rules = {
   'a settlement ends what is held, whatever was used, and that of no other request': (quota) => {
     const first = quota.hold(1, 3)
     const second = quota.hold(1, 4)
+    const withoutEstimate = quota.acquire(1, unlimited, 6)
     return [
       first,
       second,
+      withoutEstimate,
       quota.settleAndCount(1, first, 5, 3, 0),
+      quota.settleAndCount(1, withoutEstimate, 4),
       quota.peek(1),
       quota.list(),
       quota.settleAndCount(1, second, 4)

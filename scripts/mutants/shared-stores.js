@@ -392,6 +392,25 @@ export const mutants = [
   },
   {
     file: 'store/shared/shared-acquisition.ts',
+    what: 'what is settled without an estimate ends what other requests hold',
+    from: 'demand.isEstimate ? decided.granted : 0',
+    to: 'decided.granted',
+    test: 'test/stores/postgres.test.ts',
+    foundBy: [
+      'the store passes each check of quotaStoreContract',
+      'a settlement ends what is held, whatever was used, and that of no other request'
+    ]
+  },
+  {
+    file: 'store/shared/driver.ts',
+    what: 'a caller has the name of another one whose counters end otherwise',
+    from: 'counters.length}',
+    to: "''}",
+    test: remembered,
+    foundBy: ['what a process knows of a caller rejects no other caller, in no other quota']
+  },
+  {
+    file: 'store/shared/shared-acquisition.ts',
     what: 'a second settlement ends before the first one is applied',
     from: 'return await this.#settled',
     to: 'return',

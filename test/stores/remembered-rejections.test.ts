@@ -94,6 +94,18 @@ t.test(
   }
 )
 
+t.test('what a process knows of a caller rejects no other caller, in no other quota', async (t) => {
+  const { store } = createStore(t)
+  const one = place(1)
+  await exhaust(store, 'b c')
+  await acquireOne(store, 'b c', one)
+  for (const [caller, more] of [['c', ' b'], ['b', ''], ['b c', ' b']] as const) {
+    const [counters, streams] = [`default${more}`, `streams.concurrent${more}`]
+    t.match(await acquireOne(store, caller, { counters, limit }), { admitted: true }, caller)
+    t.match(await acquireOne(store, caller, { ...one, counters: streams }), { admitted: true })
+  }
+})
+
 t.test('a settlement takes effect at once', async (t) => {
   const { store } = createStore(t)
   const two = estimate(2, { limit: 2 })

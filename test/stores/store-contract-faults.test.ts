@@ -380,6 +380,12 @@ const faults: Record<string, Record<string, Fault>> = {
       letGo (entry) {
         for (const each of entry.tally.entries) base.letGo(each)
       }
+    }),
+    'ends what other requests hold if it was no estimate itself': (_, base) => ({
+      letGo (entry) {
+        const ended = entry.demand.isEstimate ? [entry] : entry.tally.entries
+        for (const each of ended) base.letGo(each)
+      }
     })
   },
   'a settlement changes the window that counted, and no other': {
