@@ -147,6 +147,16 @@ const lua = [
     )
   },
   {
+    file: 'store/redis/arguments.ts',
+    what: 'a shard expires with the last quota of a request',
+    from: 'this.#keep = Math.max(this.#keep, counterRetention(window))',
+    to: 'this.#keep = counterRetention(window)',
+    ...byTest(
+      'test/servers/redis-store.test.ts',
+      "of a request's quotas, the shard is kept for the longest window, whichever is the last"
+    )
+  },
+  {
     file: 'store/redis/decide.lua',
     what: 'counters that were lost have no new expiry',
     from: '  if tracked == 0 then expires = NEVER end\n',
@@ -523,6 +533,13 @@ const sql = [
   },
   {
     file: 'store/postgres/schema.sql',
+    what: 'a caller is counted once for each of its places',
+    from: 'count(DISTINCT place.caller)',
+    to: 'count(place.caller)',
+    ...byTest(postgresContract.test, 'a caller with several places is listed and counted once')
+  },
+  {
+    file: 'store/postgres/schema.sql',
     what: 'callers whose places have ended are counted',
     from: 'WHERE place.counters = quota AND place.ends > moment\n    )',
     to: 'WHERE place.counters = quota\n    )',
@@ -693,6 +710,23 @@ const sql = [
     ...byTest(
       postgresContract.test,
       'a clock that is set back twice goes on each time from the latest time'
+    )
+  },
+  {
+    file: 'store/postgres/schema.ts',
+    what: 'only the first table is logged',
+    from: "named.replaceAll('CREATE UNLOGGED TABLE'",
+    to: "named.replace('CREATE UNLOGGED TABLE'",
+    ...byTest(postgresContract.test, 'all tables are unlogged, or none with unlogged: false')
+  },
+  {
+    file: 'store/postgres/schema.ts',
+    what: 'the name of a table can be longer than 48 bytes',
+    from: 'Buffer.byteLength(value)',
+    to: 'value.length',
+    ...byTest(
+      postgresContract.test,
+      "a table's name has at most 48 bytes, however few characters they are"
     )
   }
 ]

@@ -204,6 +204,22 @@ t.test("a month's count is not lost because of a minute's quota", async (t) => {
   t.match(await acquireOne(store, 'alice', month), { count: 2 })
 })
 
+t.test("of a request's quotas, the shard is kept for the longest window, whichever is the last",
+  async (t) => {
+    const month = { counters: 'chat.tokens.month', window: 31 * 86_400_000 }
+    const demands = [demand('alice', month), demand('alice'), demand('alice', place())]
+    for (const ordered of [demands, [...demands].reverse()]) {
+      await client.flushall()
+      const store = new RedisQuotaStore({ client })
+      await store.acquire(ordered)
+      for (const name of ['llm-quota:{0}', 'llm-quota:{0}:windows:chat.tokens.month']) {
+        const left = await client.pttl(name)
+        t.ok(left > month.window, `${name} expires in ${left} ms`)
+      }
+    }
+  }
+)
+
 t.test('another layout, older or newer, is refused by name and not changed', async (t) => {
   const store = new RedisQuotaStore({ client })
   const calls: (() => unknown)[] = [

@@ -349,10 +349,27 @@ t.test('the error for an invalid option contains its name', async (t) => {
     })
   }
   t.throws(() => postgresSchema({ table: 'a..b' }), /option table/)
+  t.equal(new PostgresQuotaStore({ pool }).maxTrackedCallers, 10_000)
+})
+
+t.test('all tables are unlogged, or none with unlogged: false', (t) => {
   const tables = (schema: string) => schema.match(/^ *CREATE .*TABLE/gm)
   t.same(tables(postgresSchema()), Array(3).fill('  CREATE UNLOGGED TABLE'))
   t.same(tables(postgresSchema({ unlogged: false })), Array(3).fill('  CREATE TABLE'))
-  t.equal(new PostgresQuotaStore({ pool }).maxTrackedCallers, 10_000)
+  t.end()
+})
+
+t.test("a table's name has at most 48 bytes, however few characters they are", (t) => {
+  const message = /option table must be a table's name of at most 48 bytes/
+  for (const character of ['x', 'ä', '表', '🦊']) {
+    const longest = character.repeat(48 / Buffer.byteLength(character))
+    t.ok(new PostgresQuotaStore({ pool, table: longest }))
+    for (const table of [`${longest}x`, `${longest}${character}`]) {
+      t.throws(() => new PostgresQuotaStore({ pool, table }), { message })
+      t.throws(() => postgresSchema({ table }), { message })
+    }
+  }
+  t.end()
 })
 
 t.test(

@@ -93,6 +93,15 @@ export function checkDriver (server: CheckedServer): void {
     t.same(await server.callers(), [])
   })
 
+  t.test('a caller with several places is listed and counted once', async (t) => {
+    const driver = await createDriver(cap)
+    const names = ['one:1:0', 'one:1:1', 'one:1:2']
+    await driver.decide(callOf({ renewed: names.map((name) => named('alice', name)) }))
+    t.same(await driver.inspect(streams, start), { trackedCallers: 1, sweeps: 0 })
+    const { callers } = await driver.list(streams, null, start, 0)
+    t.same(callers.map(({ callerKey, count }) => [callerKey, count]), [['alice', 3]])
+  })
+
   t.test('a rejected request takes no place', async (t) => {
     const driver = await createDriver(cap)
     await driver.decide(asking([demandOf('alice', { limit: 1 })]))
