@@ -202,6 +202,14 @@ export const mutants = [
   },
   {
     file: 'permit/quota-log.ts',
+    what: 'a mistake in the host is warned of again in each quota',
+    from: 'String(reason)',
+    to: '[reason, quota].join()',
+    test: 'test/rules/caller.test.ts',
+    foundBy: ['a mistake in the host is warned of once for each reason, in whichever quota']
+  },
+  {
+    file: 'permit/quota-log.ts',
     what: 'a request without credentials is warned of',
     from: "if (reason === 'no-authentication' && !hasCredentials(request)) return",
     to: "if (reason === 'no-authentication' && request === null) return",
@@ -404,5 +412,16 @@ export const mutants = [
     to: 'counted.set(store, decisions)',
     test: 'test/plugin/metrics.test.ts',
     foundBy: ['llm_quota_insured_decisions_total grows with each call, also after it was collected']
+  },
+  {
+    file: 'metrics/store-metrics.ts',
+    what: 'an insured store is looked at for a caller cap of its own',
+    from: 'maxTrackedCallersOf(counting)',
+    to: 'maxTrackedCallersOf(store)',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: [
+      'of an insured store, the caller cap, the tracked callers and the sweeps are those of its ' +
+        'primary, and the last two are absent while it fails'
+    ]
   }
 ]

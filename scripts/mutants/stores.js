@@ -142,6 +142,18 @@ export const mutants = [
   },
   {
     file: 'store/insured/insured-store.ts',
+    what: 'a call that a store fails is one that it decided',
+    from: 'await this.#inTime(acquireFrom(store, demands), (late) => {',
+    to:
+      'await this.#inTime(acquireFrom(store, demands).catch((error) => {\n' +
+      '      this.decisions[name] += 1\n' +
+      '      throw error\n' +
+      '    }), (late) => {',
+    test: insured,
+    foundBy: ['a call is one that the fallback decided if the primary fails, and none if both fail']
+  },
+  {
+    file: 'store/insured/insured-store.ts',
     what: 'the default fallback has another clock than the store',
     from: '    ? new MemoryQuotaStore({ clock })',
     to: '    ? new MemoryQuotaStore()',

@@ -465,6 +465,26 @@ t.test(
   }
 )
 
+t.test(
+  'of an insured store, the caller cap, the tracked callers and the sweeps are those of its ' +
+    'primary, and the last two are absent while it fails',
+  async (t) => {
+    const primary = Object.assign(new ToldStore(new VirtualClock()), { maxTrackedCallers: 3 })
+    const fallback = new MemoryQuotaStore({ maxTrackedCallers: 2 })
+    const store = new InsuredQuotaStore({ primary, fallback })
+    const { app, ask, scrape } = await createServer(t, { store })
+    await app.ready()
+    const cap = { [`llm_quota_max_tracked_callers${ofDefault}`]: 3 }
+    const counters = [`llm_quota_tracked_callers${ofDefault}`, `llm_quota_sweeps${ofDefault}`]
+    t.match(await scrape(), { ...cap, [String(counters[0])]: 77, [String(counters[1])]: 0 })
+    primary.manner = 'throws'
+    await ask()
+    const failing = await scrape()
+    t.match(failing, cap)
+    t.same(counters.filter((name) => name in failing), [])
+  }
+)
+
 t.test('llm_quota_insured_primary is the least of several insured stores', async (t) => {
   const registry = new Registry()
   for (const manner of ['promises', 'throws'] as const) {

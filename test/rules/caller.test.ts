@@ -107,6 +107,18 @@ const authentications: [string, unknown, QuotaDecision['reason']][] = [
   ])
 ]
 
+t.test('a mistake in the host is warned of once for each reason, in whichever quota', async (t) => {
+  const log = captureLog()
+  const app = await createService({ quotas: { chat: {} } }, { logger: log.logger })
+  for (const claims of [{ sub: 'alice' }, { iss: issuer }]) {
+    for (const quota of ['default', 'chat', 'default']) {
+      const permit = await app.quotaAcquire(tokenAuthentication(claims), quota)
+      matchExactly(t, permit.decisions, [{ quota, outcome: 'unauthenticated' }])
+    }
+  }
+  matchExactly(t, log.problems(), [{ reason: 'no-issuer' }, { reason: 'no-subject' }])
+})
+
 t.test(
   'a request without a caller gets 401, its decision tells the reason, and mistakes of the ' +
     'host are warned of once',

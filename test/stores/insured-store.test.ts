@@ -39,6 +39,22 @@ const reasons = {
   'promises nonsense': nonsense
 } as const
 
+t.test('a call is one that the fallback decided if the primary fails, and none if both fail',
+  async (t) => {
+    for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
+      const fallback = new ToldStore(new VirtualClock())
+      const { primary, store, countOf } = insure({ fallback })
+      await countOf()
+      primary.manner = manner
+      await countOf()
+      t.same(store.decisions, { primary: 1, fallback: 1 }, manner)
+      fallback.manner = 'throws'
+      await t.rejects(countOf())
+      t.same(store.decisions, { primary: 1, fallback: 1 }, `${manner}, as the fallback`)
+    }
+  }
+)
+
 for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
   t.test(
     `the fallback decides if the primary ${manner}, until one request finds that it works`,
