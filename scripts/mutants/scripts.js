@@ -713,6 +713,16 @@ const sql = [
     )
   },
   {
+    file: 'store/postgres/functions.ts',
+    what: 'a statement whose name another client has used is not sent without it',
+    from: "['26000', '42P05']",
+    to: "['26000']",
+    ...byTest(
+      postgresContract.test,
+      'a pooler without named statements gets them without a name; nothing else is sent again'
+    )
+  },
+  {
     file: 'store/postgres/schema.ts',
     what: 'only the first table is logged',
     from: "named.replaceAll('CREATE UNLOGGED TABLE'",

@@ -391,6 +391,26 @@ export const mutants = [
     foundBy: ['the settlements of one window are one']
   },
   {
+    file: 'store/shared/shared-store.ts',
+    what: 'what arrives before a settlement ends is remembered',
+    from:
+      '    try {\n      await acquisition.settle(used)\n    } finally {\n' +
+      '      this.#rejections?.drop(acquisition.demand)\n    }\n',
+    to: '    this.#rejections?.drop(acquisition.demand)\n    await acquisition.settle(used)\n',
+    test: remembered,
+    foundBy: [
+      'a settlement takes effect at once, also after a rejection that arrives before it ends'
+    ]
+  },
+  {
+    file: 'store/shared/remembered-rejections.ts',
+    what: 'a rejection from memory does not say what others hold',
+    from: 'const rejection = rejectionOf(count, held)',
+    to: 'const rejection = rejectionOf(count, 0 * held)',
+    test: remembered,
+    foundBy: ['a rejection from memory says what others hold']
+  },
+  {
     file: 'store/shared/shared-acquisition.ts',
     what: 'what is settled without an estimate ends what other requests hold',
     from: 'demand.isEstimate ? decided.granted : 0',

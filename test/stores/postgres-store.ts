@@ -352,6 +352,38 @@ t.test('the error for an invalid option contains its name', async (t) => {
   t.equal(new PostgresQuotaStore({ pool }).maxTrackedCallers, 10_000)
 })
 
+/** A pool that takes statements with a name, as that of `pg`, and rejects them with this code. */
+function namingPool (code: string) {
+  const sent = { named: 0, unnamed: 0 }
+  class Pool {
+    readonly totalCount = 1
+    connect () {}
+
+    query (statement: string | object, values: unknown[]) {
+      sent[typeof statement === 'string' ? 'unnamed' : 'named'] += 1
+      if (typeof statement === 'string') return pool.query(statement, values)
+      return Promise.reject(Object.assign(new Error('rejected'), { code }))
+    }
+  }
+  return { sent, pool: new Pool() }
+}
+
+t.test('a pooler without named statements gets them without a name; nothing else is sent again',
+  async (t) => {
+    for (const code of ['26000', '42P05']) {
+      const { sent, pool } = namingPool(code)
+      const { store } = await createStore({ pool })
+      t.match(await acquireOne(store, 'alice'), { admitted: true, count: 1 }, code)
+      t.equal(sent.named, 1)
+    }
+    for (const code of ['42601', '57014']) {
+      const { sent, pool } = namingPool(code)
+      await t.rejects(acquireOne(new PostgresQuotaStore({ pool }), 'alice'), { code })
+      t.same(sent, { named: 1, unnamed: 0 }, code)
+    }
+  }
+)
+
 t.test('all tables are unlogged, or none with unlogged: false', (t) => {
   const tables = (schema: string) => schema.match(/^ *CREATE .*TABLE/gm)
   t.same(tables(postgresSchema()), Array(3).fill('  CREATE UNLOGGED TABLE'))

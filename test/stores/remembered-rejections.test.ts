@@ -115,6 +115,34 @@ t.test('a settlement takes effect at once', async (t) => {
   t.match(await acquireOne(store, 'alice', two), { admitted: true, count: 2 })
 })
 
+t.test('a settlement takes effect at once, also after a rejection that arrives before it ends',
+  async (t) => {
+    const { server, store } = createStore(t)
+    const two = estimate(2, { limit: 2 })
+    const held = await acquireOne(store, 'alice', two)
+    const decide = server.decide.bind(server)
+    let settled
+    server.decide = async (call) => {
+      const reply = await decide(call)
+      settled ??= store.settle(held, 0)
+      return reply
+    }
+    t.match(await acquireOne(store, 'alice', two), { admitted: false, count: 2 })
+    await settled
+    t.match(await acquireOne(store, 'alice', two), { admitted: true, count: 2 })
+  }
+)
+
+t.test('a rejection from memory says what others hold', async (t) => {
+  const { store } = createStore(t)
+  await acquireOne(store, 'alice', estimate(2))
+  await acquireOne(store, 'alice', { ...estimate(1), isEstimate: false })
+  for (const isRemembered of [undefined, true]) {
+    const rejection = await acquireOne(store, 'alice', estimate(3))
+    t.match(rejection, { admitted: false, count: 3, held: 2, isRemembered })
+  }
+})
+
 t.test('no rejection is remembered beyond the window, even if the reply was slow', async (t) => {
   for (const slowness of [0, 400]) {
     const { clock, server, store } = createStore(t)
