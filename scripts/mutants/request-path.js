@@ -378,5 +378,21 @@ export const mutants = [
       'every spelling that could reach the operation through a not-found handler is subject, ' +
         'and no other'
     ]
+  },
+  {
+    file: 'subject/paths.ts',
+    what: 'the prefix is compared with its letters as they are written',
+    from: "this.formOf(segment.replaceAll('::', ':'))",
+    to: "segment.replaceAll('::', ':')",
+    test: 'test/rules/spellings.test.ts',
+    foundBy: ['a prefix in letters of any case, for a router that ignores case']
+  },
+  {
+    file: 'caller/caller-key.ts',
+    what: 'whatever is not false or empty marks an authentication as authenticated',
+    from: 'authentication.authenticated !== true',
+    to: '!authentication.authenticated',
+    test: 'test/rules/caller.test.ts',
+    foundBy: ['an authentication that is marked with anything but true has no caller']
   }
 ]

@@ -241,6 +241,18 @@ const cases: [
     ['/a/b/api/analyze']
   ],
   [
+    'a prefix in letters of any case, for a router that ignores case',
+    byPrefix({ prefix: '/Ctx', server: { routerOptions: { caseSensitive: false } } }),
+    ['/ctx/api/analyze', '/CTX/API/%41nalyze'],
+    ['/x/api/analyze']
+  ],
+  [
+    'a prefix in letters of any case and with a parameter, for a router that ignores case',
+    byPrefix({ prefix: '/:tenant/V1', server: { routerOptions: { caseSensitive: false } } }),
+    ['/Acme/v1/api/analyze', '/acme/V1/api/%41nalyze'],
+    ['/acme/v2/api/analyze']
+  ],
+  [
     'a path that ends before the parameter of the prefix',
     { options: { ...operation('/'), prefix: '/v1/:tenant' } },
     ['/v1/acme', '/v1/acme/'],
