@@ -337,5 +337,24 @@ export const mutants = [
     to: 'delays no request.\n    this.#breaker.inconclusive(phase)',
     test: 'test/rules/preferences.test.ts',
     foundBy: ['timeouts between which the reader answers with an error do not leave it alone']
+  },
+  {
+    file: 'plugin.ts',
+    what: 'a variable of 0 is none',
+    from: 'configuration[variableOf(quota.preference)] ?? quota.configured',
+    to: 'configuration[variableOf(quota.preference)] || quota.configured',
+    test: 'test/rules/limit.test.ts',
+    foundBy: ['a variable of 0 disables its quota, whatever the limit in the code']
+  },
+  {
+    file: 'limit/preferences.ts',
+    what: 'a process that waits for nothing but a limit ends',
+    from: 'promise, { timers })',
+    to: 'promise)',
+    test: 'test/rules/preferences.test.ts',
+    foundBy: [
+      'a process with nothing else to do waits for the configured limit, and for the decision ' +
+        'without one'
+    ]
   }
 ]

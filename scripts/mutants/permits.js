@@ -396,5 +396,62 @@ export const mutants = [
       'the permit of an authentication counts unreported in the end, but what it was granted if ' +
         'that is a function of the request'
     ]
+  },
+  {
+    file: 'permit/used-tokens.ts',
+    what: 'of several names, the first one counts that is there, number or not',
+    from: '    if (isNatural(count)) return count',
+    to: '    if (value !== undefined) return isNatural(count) ? count : undefined',
+    test: 'test/rules/used-tokens.test.ts',
+    foundBy: [
+      'usedTokens reads 42 tokens: the names of two APIs, of which those of one hold no numbers'
+    ]
+  },
+  {
+    file: 'permit/closing.ts',
+    what: 'what rejects while a server could wait for it is unhandled',
+    from: 'promise.then(settled, settled)',
+    to: 'promise.finally(settled)',
+    test: 'test/rules/extensions.test.ts',
+    foundBy: ['an extension rejects for its caller alone: nothing is unhandled']
+  },
+  {
+    file: 'permit/standing.ts',
+    what: 'the end of the day hides that of the open window',
+    from: 'if (windowRemaining === null) return end',
+    to: 'if (end !== null || windowRemaining === null) return end',
+    test: 'test/rules/time-zones.test.ts',
+    foundBy: [
+      'resetsAt is the end of the open window if the day of another time zone ends before it'
+    ]
+  },
+  {
+    file: 'permit/forget.ts',
+    what: 'a caller key in upper case is forgotten nowhere, without an error',
+    from: '{64}$/',
+    to: '{64}$/i',
+    test: 'test/plugin/standing.test.ts',
+    foundBy: ['quotaForget rejects anything but a caller key']
+  },
+  {
+    file: 'permit/quota-list.ts',
+    what: 'the quotas of a permit are in the order in which they are named',
+    from: 'return this.all.filter((quota) => found.has(quota))',
+    to: 'return [...found]',
+    test: 'test/rules/permits.test.ts',
+    foundBy: [
+      'a permit has its quotas in their order, each once, whatever the order of the names'
+    ]
+  },
+  {
+    file: 'permit/given-costs.ts',
+    what: 'one given cost stands for those of all functions',
+    from: "typeof cost !== 'function' || given.has(name)",
+    to: "typeof cost !== 'function' || given.size > 0",
+    test: 'test/rules/permits.test.ts',
+    foundBy: [
+      'for an authentication, each cost that is a function must be given, and nothing is ' +
+        'counted without one of them'
+    ]
   }
 ]

@@ -378,5 +378,50 @@ export const mutants = [
       'every spelling that could reach the operation through a not-found handler is subject, ' +
         'and no other'
     ]
+  },
+  {
+    file: 'subject/paths.ts',
+    what: 'the prefix is compared with its letters as they are written',
+    from: "this.formOf(segment.replaceAll('::', ':'))",
+    to: "segment.replaceAll('::', ':')",
+    test: 'test/rules/spellings.test.ts',
+    foundBy: ['a prefix in letters of any case, for a router that ignores case']
+  },
+  {
+    file: 'caller/caller-key.ts',
+    what: 'whatever is not false or empty marks an authentication as authenticated',
+    from: 'authentication.authenticated !== true',
+    to: '!authentication.authenticated',
+    test: 'test/rules/caller.test.ts',
+    foundBy: ['an authentication that is marked with anything but true has no caller']
+  },
+  {
+    file: 'subject/paths.ts',
+    what: 'the options of the router are read in one of two places',
+    from: 'config[name] === value || config.routerOptions?.[name] === value',
+    to: 'config.routerOptions?.[name] === value',
+    test: 'test/rules/spellings.test.ts',
+    foundBy: [
+      'options of the router that the host sets beside its other options, as Fastify 5.0 has them'
+    ]
+  },
+  {
+    file: 'earlier/plugin.ts',
+    what: 'a preference of 0 is unset',
+    from: '(await preference.valueFor(request)) ?? configured',
+    to: '(await preference.valueFor(request)) || configured',
+    test: 'test/rules/earlier.test.ts',
+    foundBy: ['a preference of 0 or less disables the quota, whatever the property']
+  },
+  {
+    file: 'permit/request-state.ts',
+    what: 'the reply to an unprotected request is lost if the host has written to request.quota',
+    from: 'if (request[stateKey]?.reply === undefined && request[replyKey] !== undefined) {',
+    to: 'if (request[stateKey] === undefined && request[replyKey] !== undefined) {',
+    test: 'test/regressions/host-value-in-request-quota.test.ts',
+    foundBy: [
+      'the permit of a handler ends with the response of an unprotected request whose quota the ' +
+        'host has written before'
+    ]
   }
 ]

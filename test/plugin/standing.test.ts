@@ -218,6 +218,18 @@ t.test(
   }
 )
 
+t.test('quotaForget rejects anything but a caller key', async (t) => {
+  const { app } = await createHost([])
+  const key = String(callerKey(localAuthentication('alice')))
+  const others = [key.toUpperCase(), key.slice(1), `${key}0`, ` ${key}`, `${key}\n`, 'alice', '']
+  for (const other of [...others, null, undefined, [key]]) {
+    await t.rejects(Reflect.apply(app.quotaForget, app, [other]), {
+      name: 'TypeError',
+      message: /the caller key must have 64 hexadecimal digits in lower case/
+    })
+  }
+})
+
 t.test(
   'quotaForget rejects if a store fails or has no forget, after the others have forgotten ' +
     'the caller',

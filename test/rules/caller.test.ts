@@ -219,6 +219,16 @@ t.test(
   }
 )
 
+t.test('an authentication that is marked with anything but true has no caller', (t) => {
+  for (const authenticated of ['true', 'false', 1, {}, [], null]) {
+    const marked = JSON.parse(JSON.stringify({ authenticated }))
+    const what = JSON.stringify(authenticated)
+    t.equal(callerKey(tokenAuthentication(alice, marked)), null, `a token: ${what}`)
+    t.equal(callerKey(localAuthentication('alice', marked)), null, `a local account: ${what}`)
+  }
+  t.end()
+})
+
 t.test('what claims inherit identifies nobody', (t) => {
   const inherited = (claims: object, own: object) =>
     callerKey(tokenAuthentication(Object.assign(Object.create(claims), own)))

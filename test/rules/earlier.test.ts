@@ -114,6 +114,14 @@ t.test(
   }
 )
 
+t.test('a preference of 0 or less disables the quota, whatever the property', async (t) => {
+  for (const value of [0, '0', -1, '-5']) {
+    const preferences = new Map([['rate-limit.per-minute', value]])
+    const app = await createEarlier({ perMinute: 1, preferences })
+    t.same(await statuses(app, null, 2), [200, 200], JSON.stringify(value))
+  }
+})
+
 t.test(
   'authentication is not checked, and a limit of 0 or a negative limit disables the quota',
   async (t) => {

@@ -379,6 +379,23 @@ t.test(
   }
 )
 
+t.test('an extension rejects for its caller alone: nothing is unhandled', async (t) => {
+  const unhandled: unknown[] = []
+  const note = (reason: unknown): void => {
+    unhandled.push(reason)
+  }
+  process.on('unhandledRejection', note)
+  t.teardown(() => process.off('unhandledRejection', note))
+  const all: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 5, store: new FailingStore() } }
+  const { app } = await createHost([], { quotas: all })
+  const permit = await app.quotaAcquire(localAuthentication('alice'), 'tokens')
+  const extending = t.rejects(permit.extend(5), option)
+  await permit.end()
+  await extending
+  await new Promise(setImmediate)
+  t.same(unhandled, [])
+})
+
 t.test(
   'an extension that is asked for while the server closes is settled before that',
   async (t) => {

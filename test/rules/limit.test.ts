@@ -50,6 +50,23 @@ t.test(
   }
 )
 
+t.test('a variable of 0 disables its quota, whatever the limit in the code', async (t) => {
+  const ofChat = 'SERVICE_RATE_LIMIT_CHAT_PER_DAY'
+  t.teardown(() => {
+    Reflect.deleteProperty(process.env, ofChat)
+  })
+  process.env[variable] = '0'
+  process.env[ofChat] = '0'
+  const quotas = { chat: { perDay: 7 } }
+  const { ask } = await createHost(['default', 'chat'], { perMinute: 7, quotas })
+  const { statusCode, json } = await ask({ headers: { 'x-caller': '' } })
+  t.equal(statusCode, 200, 'without a caller')
+  matchExactly(t, json(), [
+    { quota: 'default', outcome: 'disabled', limit: 0 },
+    { quota: 'chat', outcome: 'disabled', limit: 0 }
+  ])
+})
+
 t.test('the variable is read from a dotenv file if the option dotenv is set', async (t) => {
   const path = join(mkdtempSync(join(tmpdir(), 'quota-')), 'service.env')
   writeFileSync(path, `${variable}=3\nOTHER=unread\n`)

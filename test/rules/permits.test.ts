@@ -112,6 +112,20 @@ t.test('the costs are those of the definitions unless they are given', async (t)
 })
 
 t.test(
+  'a permit has its quotas in their order, each once, whatever the order of the names',
+  async (t) => {
+    const { app, request, counts } = await createPermitHost({ perMinute: 3 })
+    const names = ['tokens', 'messages', 'tokens', 'default', 'messages']
+    const { decisions } = await app.quotaAcquire(request, names)
+    t.same(decisions.map(({ quota }) => quota), ['default', 'messages', 'tokens'])
+    t.same(await counts(['default', 'messages', 'tokens']), [1, 1, 2])
+    await app.quotaAcquire(request, ['messages', 'default'], { messages: 2, default: 2 })
+    const { refusal } = await app.quotaAcquire(request, ['messages', 'default'])
+    matchExactly(t, refusal, { outcome: 'rejected', quota: 'default' }, 'the first of equals')
+  }
+)
+
+t.test(
   'the promise rejects for names and costs that are not possible, and nothing is counted',
   async (t) => {
     const { app, request, counts } = await createPermitHost()
@@ -438,6 +452,26 @@ t.test('an authentication in place of a request is the caller of each of the quo
   t.same(store.list('sockets.concurrent').callers, [])
   matchExactly(t, store.list('tokens.tokens.minute').callers, [{ count: 4, held: 0 }])
 })
+
+t.test(
+  'for an authentication, each cost that is a function must be given, and nothing is counted ' +
+    'without one of them',
+  async (t) => {
+    const { app, store } = await createHost([], {
+      quotas: { ...quotas, one: { perMinute: 5, cost: () => 2 }, two: { perDay: 5, cost: () => 2 } }
+    })
+    const job = localAuthentication('job')
+    for (const [given, missing] of [['messages', 'one'], ['one', 'two'], ['two', 'one']] as const) {
+      await t.rejects(app.quotaAcquire(job, ['messages', 'one', 'two'], { [given]: 1 }), {
+        code: 'FST_ERR_LLM_QUOTA_OPTION',
+        message: new RegExp(`costs\\.${missing} must be given`)
+      })
+    }
+    t.same(store.list('messages.requests.minute').callers, [])
+    const permit = await app.quotaAcquire(job, ['messages', 'one', 'two'], { one: 1, two: 3 })
+    matchExactly(t, permit.decisions, [{ count: 1 }, { count: 1 }, { count: 3 }])
+  }
+)
 
 t.test(
   'the permit of an authentication counts unreported in the end, but what it was granted if that ' +

@@ -1,10 +1,13 @@
 // docs/rules.md, "Limit": preference readers that fail, hang or recover, and the log lines about
 // them.
+import { execFile } from 'node:child_process'
 import { mock } from 'node:test'
+import { promisify } from 'node:util'
 import t from 'tap'
 import { channelsOf } from '../../lib/channels.js'
 import { localAuthentication } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
+import { plainEnvironment } from '../support/environment.js'
 import { createHost } from '../support/quota-host.js'
 import { alice, analyze, captureLog, createService, published } from '../support/service.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
@@ -322,5 +325,35 @@ t.test(
       if (isAnswered) answer(2)
       t.equal((await response).statusCode, status)
     }
+  }
+)
+
+const script = `
+  import Fastify from 'fastify'
+  import quotaPlugin, { localAuthentication } from './build/lib/index.js'
+  const never = () => new Promise(() => {})
+  const app = Fastify()
+  await app.register(quotaPlugin, {
+    preferences: { get: (name) => name === '${key}' ? never() : undefined },
+    preferenceTimeout: 20,
+    quotas: { chat: { perDay: never } }
+  })
+  await app.ready()
+  for (const name of ['default', 'chat']) {
+    const { decisions } = await app.quotaAcquire(localAuthentication('job'), name)
+    console.log(decisions[0].outcome, decisions[0].limit)
+  }
+`
+
+t.test(
+  'a process with nothing else to do waits for the configured limit, and for the decision ' +
+    'without one',
+  async (t) => {
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ['--input-type=module', '--eval', script],
+      { env: plainEnvironment() }
+    )
+    t.match(stdout, /^admitted 10\nunavailable 0$/m)
   }
 )

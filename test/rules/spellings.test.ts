@@ -3,16 +3,20 @@
 // one of the operation.
 import { once } from 'node:events'
 import { connect } from 'node:http2'
+import { createRequire } from 'node:module'
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import quotaPlugin, { type QuotaOptions } from '../../lib/index.js'
 import { listen, sendRaw, type RawRequest } from '../support/raw-socket.js'
 
 const ran = async () => 'ran'
+const lowest: typeof Fastify = createRequire(import.meta.url)('fastify-lowest')
 
 interface Layout {
   options?: QuotaOptions
   server?: FastifyServerOptions
+  /** Creates the server. Default: the version of Fastify that is under test. */
+  create?: typeof Fastify
   prefix?: string
   /** Declares what serves the requests. Default: a route for every path. */
   declare?: (app: FastifyInstance) => void
@@ -27,13 +31,14 @@ async function serve (
   {
     options = {},
     server = {},
+    create = Fastify,
     prefix = '',
     declare = (app) => {
       app.post('/*', ran)
     }
   }: Layout = {}
 ) {
-  const app = Fastify(server)
+  const app = create(server)
   await app.register(
     async (scope) => {
       await scope.register(quotaPlugin, options)
@@ -239,6 +244,28 @@ const cases: [
     byPrefix({ prefix: '/:tenant' }),
     ['/acme/api/analyze', '/b/api/%61nalyze'],
     ['/a/b/api/analyze']
+  ],
+  [
+    'a prefix in letters of any case, for a router that ignores case',
+    byPrefix({ prefix: '/Ctx', server: { routerOptions: { caseSensitive: false } } }),
+    ['/ctx/api/analyze', '/CTX/API/%41nalyze'],
+    ['/x/api/analyze']
+  ],
+  [
+    'a prefix in letters of any case and with a parameter, for a router that ignores case',
+    byPrefix({ prefix: '/:tenant/V1', server: { routerOptions: { caseSensitive: false } } }),
+    ['/Acme/v1/api/analyze', '/acme/V1/api/%41nalyze'],
+    ['/acme/v2/api/analyze']
+  ],
+  [
+    'options of the router that the host sets beside its other options, as Fastify 5.0 has them',
+    {
+      create: lowest,
+      server: { caseSensitive: false, ignoreTrailingSlash: true, ignoreDuplicateSlashes: true },
+      declare: post('//api//analyze', '/*')
+    },
+    ['/api/analyze', '/API/analyze', '/api/analyze/'],
+    ['/x/analyze/']
   ],
   [
     'a path that ends before the parameter of the prefix',

@@ -518,6 +518,23 @@ t.test(
   }
 )
 
+t.test(
+  'resetsAt is the end of the open window if the day of another time zone ends before it',
+  async (t) => {
+    const set = setWallClock(t)
+    let timeZone = 'Pacific/Honolulu'
+    const { ask, standings } = await createHost('daily', {
+      quotas: { daily: { perDay: 1, timeZone: () => timeZone } }
+    })
+    const now = set('2026-11-25T12:00Z')
+    await ask()
+    timeZone = 'Asia/Tokyo'
+    const resetsAt = Date.parse('2026-11-26T10:00Z')
+    matchExactly(t, await standings(['daily']), [{ windowRemaining: resetsAt - now, resetsAt }])
+    t.equal((await ask()).headers['retry-after'], String((resetsAt - now) / 1000))
+  }
+)
+
 t.test('a quota remembers the calendars of 100 time zones, and forgets the oldest', (t) => {
   const calendars = new Calendars('day')
   const [first, ...others] = Intl.supportedValuesOf('timeZone').slice(0, 101)

@@ -92,6 +92,17 @@ const stated: [what: string, usage: unknown][] = [
     { input_tokens: 2, cache_read_input_tokens: 10, output_tokens: 30, total_tokens: 32 }
   ],
   [
+    'the names of two APIs, of which those of one hold no numbers',
+    {
+      prompt_tokens: null,
+      input_tokens: 12,
+      completion_tokens: null,
+      output_tokens: 30,
+      total_tokens: null
+    }
+  ],
+  ['a total that is null beside one with another name', { total_tokens: null, totalTokens: 42 }],
+  [
     'a total that is more than its parts',
     { prompt_tokens: 12, completion_tokens: 3, total_tokens: 42 }
   ]
