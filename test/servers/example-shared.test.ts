@@ -2,6 +2,7 @@
 // not running.
 import { InsuredQuotaStore } from 'fastify-llm-quota'
 import t from 'tap'
+import { FaultyProxy } from '../../chaos/faulty-proxy.js'
 import { statuses } from '../support/credentials.js'
 import { analysis, startService, type RunningService } from '../support/example-service.js'
 import { matchExactly } from '../support/match-exactly.js'
@@ -80,3 +81,19 @@ for (const kind of ['Redis', 'PostgreSQL']) {
     }
   )
 }
+
+t.test('an instance leaves a server that has become a replica of the next one', async (t) => {
+  const [former, next] = await Promise.all([RedisServer.start(), RedisServer.start()])
+  const address = await FaultyProxy.start(former.port)
+  t.teardown(async () => {
+    await Promise.all([address.stop(), former.stop(), next.stop()])
+  })
+  const service = await startService(t, { REDIS_URL: `redis://127.0.0.1:${address.port}` })
+  await warmUp(service)
+  address.targetPort = next.port
+  await former.administer('REPLICAOF', '127.0.0.1', String(next.port))
+  await next.until('the next server counts', async (client) => {
+    await service.as('alice', '/api/analyze', analysis)
+    return (await client.exists('llm-quota:{0}')) === 1
+  })
+})

@@ -119,6 +119,11 @@ t.test(
     t.teardown(() => own.end())
     const store = new PostgresQuotaStore({ pool: own, table: 'secret' })
     await t.rejects(acquireOne(store, 'alice'), { code: '42501' })
+    await pool.query('REVOKE USAGE ON SCHEMA public FROM PUBLIC')
+    await t.rejects(
+      acquireOne(new PostgresQuotaStore({ pool: own, table: 'secret' }), 'alice'),
+      /the table secret does not exist, or the role has no USAGE on its schema/
+    )
     await pool.query(statements('GRANT'))
     for (const more of [{}, place()]) {
       await store.settle(await acquireOne(store, 'alice', more), 0)

@@ -41,7 +41,8 @@ function useRedis (app: FastifyInstance, url: string, clock: Clock): void {
   const client = new Redis(url, {
     maxRetriesPerRequest: 0,
     socketTimeout: 1000,
-    retryStrategy: () => 500
+    retryStrategy: () => 500,
+    reconnectOnError: ({ message }) => message.includes('READONLY')
   })
   client.on('error', ({ message }) => {
     app.log.debug({ message }, 'the connection to the shared server')

@@ -54,7 +54,10 @@ export function functionsOf (pool: PostgresPool, table: string): CallFunction {
       [nameOf(`_version_${schemaVersion}`), nameOf('')]
     )
     if (found === null) {
-      throw new Error(`the table ${table} does not exist: run the SQL of postgresSchema`)
+      throw new Error(
+        `the table ${table} does not exist, or the role has no USAGE on its schema: run the SQL ` +
+          'of postgresSchema, or grant the privileges'
+      )
     }
     if (found === 'another') {
       throw new Error(

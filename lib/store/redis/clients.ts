@@ -61,8 +61,9 @@ interface Pipeline extends ScriptCommands<unknown> {
 }
 
 /**
- * The functions that the store uses of a client, a pool or a cluster of the package `redis`, which
- * sends no command twice.
+ * The functions that the store uses of a client, a pool, a cluster or a sentinel of the package
+ * `redis`. Only a sentinel sends a command twice, as `ioredis` does. To prevent this, set
+ * `maxCommandRediscovers: 0`.
  */
 export interface NodeRedisClient {
   /** Runs a cached script by its SHA-1 digest (`EVALSHA`). */
