@@ -3,9 +3,8 @@
 -- include layout.part.lua
 -- KEYS: the shard; the counters of each quota with windows; the callers of each quota of concurrent
 -- requests; and the places of each caller who takes, frees or renews some, a holder.
--- ARGV[1] has numbers of eight bytes, read below in the order in which arguments.ts writes them; in
--- JSON, they would cost a fifth more. Then come names: the callers of each quota with windows, and
--- the places that are freed, renewed, and taken.
+-- ARGV[1] has numbers of eight bytes, read below in the order in which arguments.ts writes them.
+-- Then come names: of the callers of each quota with windows, and of places freed, renewed, taken.
 -- Returns numbers with spaces between them: the period, and for each demand of each request what
 -- was granted (-1 if it has no room), the count, what is held, how long the window stays open or,
 -- in a time zone, when it ends (0 for a place), its id, and whether it is of overflow (1 or 0).
@@ -56,8 +55,7 @@ for position = 1, windowedCount do
       leftToSweep = leftToSweep - #page[2] / 2
     end
   end
-  -- Callers without a counter of their own have false in its place. How many have one is asked only
-  -- if there is such a caller, since only then it matters.
+  -- Callers without a counter have false in its place. Only then it matters how many have one.
   local counters = redis.call('HMGET', key, unpack(ARGV, nameAt + 1, nameAt + callerCount))
   local tracked
   for row, text in ipairs(counters) do

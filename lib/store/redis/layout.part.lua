@@ -1,5 +1,4 @@
 -- The layout of a shard (docs/shared-stores.md). All scripts but clear.lua begin with it.
---
 -- The shard, KEYS[1], is a hash. The other keys begin with its key:
 --   `<shard>:windows:<quota>`          a hash: the counter of each caller
 --   `<shard>:places:<quota>`           a sorted set: each caller with the end of its latest place
