@@ -31,7 +31,7 @@ export const mutants = [
     from: '/^-?\\d+$/.test(value)',
     to: '/^\\s*-?\\d+\\s*$/.test(value)',
     test: 'test/rules/limit.test.ts',
-    foundBy: ['of a preference, any other value is unavailable']
+    foundBy: ['of a preference, every other value is unavailable']
   },
   {
     file: 'limit/limit.ts',

@@ -129,7 +129,7 @@ const preferred: Record<string, [value: unknown, limit: number | undefined][]> =
     2 ** 53,
     '9007199254740992'
   ].map((value) => [value, undefined]),
-  'any other value is unavailable': [
+  'every other value is unavailable': [
     ...[5n, true, [5], {}, () => 5, Symbol('5'), new Date(5)],
     ...['0.5', '5.0', '1e1', '0x10', '1_0', '+5', ' 5', '5 ', '--5', '-', 'ten', '\u0665']
   ].map((value) => [value, undefined])

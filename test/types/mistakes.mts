@@ -1,5 +1,5 @@
 // Programs that must not compile. Each comment says which mistake the compiler must report in the
-// next line.
+// next line; if it reports none there, this file fails to compile.
 import Fastify, { type FastifyInstance } from 'fastify'
 import {
   quotaPlugin,

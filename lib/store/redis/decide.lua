@@ -55,7 +55,7 @@ for position = 1, windowedCount do
       leftToSweep = leftToSweep - #page[2] / 2
     end
   end
-  -- Callers without a counter have false in its place. Only then it matters how many have one.
+  -- A caller without a counter has false in its place, and needs the number of those with one.
   local counters = redis.call('HMGET', key, unpack(ARGV, nameAt + 1, nameAt + callerCount))
   local tracked
   for row, text in ipairs(counters) do
