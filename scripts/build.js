@@ -1,4 +1,5 @@
-// npm run build: builds dist/, of which `npm pack` makes the package.
+// npm run build: builds dist/, of which `npm pack` makes the package. write-script-texts.js comes
+// first.
 //
 // lib is compiled once, as CommonJS, because require, Jest and TypeScript's node16 cannot load an
 // ES module from CommonJS. `import` gets named exports from it as they are. Only an entry point
@@ -6,17 +7,13 @@
 // on the same objects: the default import of a CommonJS file would be all of its exports, and what
 // `require` returns is the plugin itself, with the other exports as its properties.
 //
-// The scripts of lib in other languages come first: decide.lua.ts, which git ignores, exports the
-// text of decide.lua and of what it includes, as script-text.js makes it.
-//
 // Declarations to which no entry point leads are removed, because no compiler loads them, and so
 // are the comments of the code, a tenth of the package: the repository has them.
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
-import { isScript, scriptText } from './script-text.js'
 
 const plugins = {
   index: 'quotaPlugin',
@@ -25,16 +22,6 @@ const plugins = {
 }
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
-for (const name of readdirSync('lib', { recursive: true, encoding: 'utf8' })) {
-  // Left by a script that is gone.
-  if (/\.(lua|sql)\.ts$/.test(name) && !existsSync(join('lib', name.slice(0, -'.ts'.length)))) {
-    rmSync(join('lib', name))
-  }
-  if (!isScript(name)) continue
-  const text = scriptText(name, (file) => readFileSync(join('lib', file), 'utf8'))
-  writeFileSync(join('lib', `${name}.ts`), `export default ${JSON.stringify(text)}\n`)
-}
-
 rmSync('dist', { recursive: true, force: true })
 execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'], {
   stdio: 'inherit'

@@ -1,8 +1,13 @@
-// Passes its arguments on to tap: of a test or a folder of tests, such as test/rules/caller.test.ts
-// or test/rules, the compiled files; and whatever else as it is. Without a file, tap runs what
-// .taprc includes.
+// Runs tests that are compiled: files, such as test/rules/caller.test.ts, folders, such as
+// test/rules, all of `test`, or, without any of these, those that need Node.js alone. Passes its
+// other arguments on to tap.
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+
+// The folders of tests that need Node.js alone. The files of each run in one process, because for
+// most of them, starting Node.js and tap and loading Fastify takes as long as the tests. The
+// longest come first.
+const together = ['rules', 'stores', 'docs', 'example', 'plugin', 'simulation', 'regressions']
 
 // tsc leaves what it has compiled of a test that is gone.
 for (const name of readdirSync('build/test', { recursive: true, encoding: 'utf8' })) {
@@ -11,11 +16,30 @@ for (const name of readdirSync('build/test', { recursive: true, encoding: 'utf8'
   }
 }
 
-const words = process.argv.slice(2).map((word) => {
-  if (!/^(\.[\\/])?test\b/.test(word)) return word
-  const compiled = `build/${word.replaceAll('\\', '/').replace(/\/$/, '')}`
-  return compiled.endsWith('.ts') ? compiled.replace(/ts$/, 'js') : `${compiled}/**/*.test.js`
-})
+/** Returns the files for tap of the folder of tests, such as `rules`. */
+function filesOf (folder) {
+  const names = readdirSync(`build/test/${folder}`).filter((name) => name.endsWith('.test.js'))
+  if (!together.includes(folder)) return names.map((name) => `build/test/${folder}/${name}`)
+  const file = `build/together/${folder}.test.js`
+  const text = names.map((name) => `import '../test/${folder}/${name}'\n`).join('')
+  mkdirSync('build/together', { recursive: true })
+  // A file that was written anew would have changed for tap's --changed.
+  if (!existsSync(file) || readFileSync(file, 'utf8') !== text) writeFileSync(file, text)
+  return [file]
+}
+
+/** Returns what the argument stands for: files for tap or, if it names no test, itself. */
+function wordsFor (argument) {
+  const path = argument.replaceAll('\\', '/').replace(/^\.\/|\/$/g, '')
+  if (path === 'test') return [...new Set([...together, ...readdirSync('test')])].flatMap(filesOf)
+  if (!path.startsWith('test/')) return [argument]
+  if (path.endsWith('.ts')) return [`build/${path.replace(/ts$/, 'js')}`]
+  return filesOf(path.slice('test/'.length))
+}
+
+const words = process.argv.slice(2).flatMap(wordsFor)
+if (!words.some((word) => word.startsWith('build/'))) words.push(...together.flatMap(filesOf))
+
 const env = {
   // Without CI, tap's reporter draws over its last lines again and again, even in a file.
   ...(!process.stdout.isTTY && { CI: 'true' }),

@@ -11,7 +11,6 @@ import { hs256, secret, statuses } from '../support/credentials.js'
 import { plainEnvironment } from '../support/environment.js'
 import { analysis, startService, stream, text } from '../support/example-service.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { until } from '../support/until.js'
 
 const [perMinute, tokens, concurrent] = [
   'rate-limit.per-minute',
@@ -281,10 +280,10 @@ t.test(
     })
     t.teardown(() => service.kill('SIGKILL'))
     let output = ''
-    service.stdout.on('data', (printed) => {
-      output += String(printed)
-    })
-    await until('the service prints its address', () => /http:\S+:\d+/.test(output))
+    const signal = AbortSignal.timeout(30_000)
+    while (!/http:\S+:\d+/.test(output)) {
+      output += String(await once(service.stdout, 'data', { signal }))
+    }
     const [address = ''] = /http:\/\/127\.0\.0\.1:\d+/.exec(output) ?? []
     t.equal(
       (

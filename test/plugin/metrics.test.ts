@@ -816,13 +816,14 @@ t.test(
 )
 
 t.test('a version of prom-client that cannot collect metrics is named', async (t) => {
-  const { default: plugin } = await t.mockImport<typeof import('../../lib/metrics.js')>(
-    new URL('../../lib/metrics.js', import.meta.url).href,
-  { 'prom-client': tooOld }
-  )
+  const { metrics } = Registry.prototype
+  t.teardown(() => {
+    Registry.prototype.metrics = metrics
+  })
+  Object.assign(Registry.prototype, { metrics: () => new tooOld.Registry().metrics() })
   const app = Fastify()
   t.teardown(() => app.close())
-  await t.rejects(async () => app.register(plugin), {
+  await t.rejects(async () => app.register(quotaMetricsPlugin), {
     code: 'FST_ERR_LLM_QUOTA_OPTION',
     message: /option registry must be a registry of prom-client 13 or later/
   })
