@@ -453,5 +453,81 @@ export const mutants = [
       'for an authentication, each cost that is a function must be given, and nothing is ' +
         'counted without one of them'
     ]
+  },
+  {
+    file: 'permit/permit.ts',
+    what: 'a place that the store fails to free is a concurrent request for ever',
+    from:
+      '    publishPlace(each, this.requester, -1)\n' +
+      '    try {\n' +
+      '      await quota.store.settle?.(acquisition, 0)\n',
+    to:
+      '    try {\n' +
+      '      await quota.store.settle?.(acquisition, 0)\n' +
+      '      publishPlace(each, this.requester, -1)\n',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: ['a request whose place the store fails to free is no concurrent request']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'windowEnd is that of the latest extension',
+    from: '    this.#parts.addGrant(acquisition)\n',
+    to: '    this.#parts.addGrant(acquisition)\n    this.#windowEnd = windowEndOf(acquisition)\n',
+    test: 'test/rules/settlements.test.ts',
+    foundBy: ['windowEnd is the end of the window that counted the admission']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'what is used beyond the grant counts in the day of the admission',
+    from: '      return windowNow(this.caller)\n',
+    to: '      windowNow(this.caller)\n      return this.#demand\n',
+    test: 'test/rules/time-zones.test.ts',
+    foundBy: [
+      'what is used beyond the estimate counts in the day that it is reported in, and opens ' +
+        'it'
+    ]
+  },
+  {
+    file: 'permit/prepare.ts',
+    what: 'a promise in place of a cost that rejects ends the process',
+    from: '    ignoreRejection(cost)\n',
+    to: '',
+    test: 'test/rules/costs.test.ts',
+    foundBy: [
+      'a promise in place of a cost or an amount is refused like others: if it rejects, it ' +
+        'is handled'
+    ]
+  },
+  {
+    file: 'permit/standing.ts',
+    what: 'the end of a day is unknown until a request opens its window',
+    from: 'if (windowRemaining === null) return end',
+    to: 'if (windowRemaining === null) return null',
+    test: 'test/rules/time-zones.test.ts',
+    foundBy: ['resetsAt is when the day or month ends, also before a request opens it']
+  },
+  {
+    file: 'permit/take-permit.ts',
+    what: 'closing does not wait for a decision that is being made',
+    from: '  if (permit instanceof Promise) requester.server.closing.waitFor(permit)\n',
+    to: '',
+    test: 'test/plugin/closing.test.ts',
+    foundBy: ['a decision after the server has closed is settled: fastify']
+  },
+  {
+    file: 'permit/decide.ts',
+    what: 'the time left of a day that ends while the store is asked is negative',
+    from: "Math.max(1, Math.max(end, required(demand.end, 'the end of a window')) - wallClock())",
+    to: "Math.max(end, required(demand.end, 'the end of a window')) - wallClock()",
+    test: 'test/rules/time-zones.test.ts',
+    foundBy: ['windowRemaining is at least 1, even if a day ends while a store is asked']
+  },
+  {
+    file: 'permit/extend.ts',
+    what: 'the refusal of an extension is not published',
+    from: '    publishDecisions([refusal], requester)\n',
+    to: '',
+    test: 'test/rules/extensions.test.ts',
+    foundBy: ['an extension that is refused resolves with the decision, which is published']
   }
 ]

@@ -208,7 +208,8 @@ export const mutants = [
     to: 'for (const store of [this.primary, this.fallback]) await this.#inTime(call(store))',
     test: insured,
     foundBy: [
-      'forget and clearCounters call both stores in the same turn, and do not change the state'
+      'forget and clearCounters call both stores in the same turn, wait no longer than the ' +
+        'timeout, and do not change the state'
     ]
   },
   {
@@ -482,6 +483,55 @@ export const mutants = [
     foundBy: [
       'in the memory store, peek finds the overflow counter until a sweep is due, also if that ' +
         'would make room'
+    ]
+  },
+  {
+    file: 'store/side-by-side.ts',
+    what: 'the sides are asked one after another',
+    from: 'await Promise.all(parts.map((part) => part.decide(acquire)))',
+    to: 'for (const part of parts) await part.decide(acquire)',
+    test: insuredShards,
+    foundBy: ['a request in several shards that hang waits for them at the same time']
+  },
+  {
+    file: 'store/side-by-side.ts',
+    what: 'what another side has rejected lowers what is held, estimate or not',
+    from: 'isEstimate ? held - granted : held',
+    to: 'isEstimate || granted > 0 ? held - granted : held',
+    test: shards,
+    foundBy: ['what one shard has counted is settled with 0 where another one rejects']
+  },
+  {
+    file: 'store/insured/insured-store.ts',
+    what: 'forget and clearCounters have no time limit',
+    from: 'this.#inTime(call(store))',
+    to: 'call(store)',
+    test: insured,
+    foundBy: [
+      'forget and clearCounters call both stores in the same turn, wait no longer than the ' +
+        'timeout, and do not change the state'
+    ]
+  },
+  {
+    file: 'testing/steps.ts',
+    what: 'the contract makes simultaneous calls one after another',
+    from: 'await Promise.all(calls.map((each) => each.run(store)))',
+    to: 'for (const each of calls) await each.run(store)',
+    test: 'test/stores/store-contract-faults.test.ts',
+    foundBy: [
+      'the contract finds each store that breaks a rule: admits no more simultaneous ' +
+        'requests than have room: on existing counters'
+    ]
+  },
+  {
+    file: 'testing/test-quota.ts',
+    what: 'the contract does not compare the number of sweeps',
+    from: 'sweeps: state.sweeps }',
+    to: '}',
+    test: 'test/stores/store-contract-faults.test.ts',
+    foundBy: [
+      'the contract finds each store that breaks a rule: sweeps 60 s after the previous ' +
+        'sweep, and no earlier'
     ]
   }
 ]

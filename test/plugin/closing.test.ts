@@ -260,11 +260,12 @@ for (const [version, create] of versions) {
   )
   t.test(`a decision after the server has closed is settled: ${version}`, async (t) => {
     const store = new MemoryQuotaStore()
+    const acquire = t.capture(store, 'acquire', store.acquire)
     let authenticate = (): void => {}
     const app: FastifyInstance = create({ forceCloseConnections: true })
     const counts: unknown[] = []
     app.addHook('onClose', async () => {
-      counts.push(store.peek(places)?.count)
+      counts.push([acquire().length, store.peek(places)?.count])
     })
     const asked = new Promise<void>((resolve) => {
       app.register(quotaPlugin, {
@@ -296,7 +297,7 @@ for (const [version, create] of versions) {
       socket.destroy()
     })
     await app.close()
-    t.same(counts, [0])
+    t.same(counts, [[1, 0]], 'decided and settled before the onClose hook of the host')
   })
   t.test(`a preClose hook of the host that throws does not keep from it: ${version}`, async (t) => {
     const { app, atClose } = await start(t, create, true, async () => {

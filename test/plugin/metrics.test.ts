@@ -583,6 +583,18 @@ t.test('the concurrent requests of servers with the same registry are added up',
   }
 })
 
+t.test('a request whose place the store fails to free is no concurrent request', async (t) => {
+  const store = new MemoryQuotaStore()
+  const { app, scrape } = await createServer(t, { store, quotas })
+  await app.ready()
+  const permit = await app.quotaAcquire(localAuthentication('alice'), 'streams')
+  store.settle = () => {
+    throw new Error('no connection')
+  }
+  await permit.end()
+  t.equal((await scrape())[`llm_quota_concurrent_requests${ofStreams}`], 0)
+})
+
 t.test('permits without a request are counted by their own server, for no operation', async (t) => {
   const own = await createServer(t, { quotas })
   const other = await createServer(t, { quotas })

@@ -87,7 +87,7 @@ t.test(
         { quota: 'tried', outcome: 'admitted', enforced: false }
       ]
     })
-    t.same(messages, permit?.decisions.map((decision) => ({ request, decision })))
+    matchExactly(t, messages, permit?.decisions.map((decision) => ({ request, decision })))
     t.same(await counts(['default', 'messages', 'tokens', 'sockets', 'tried']), [1, 1, 2, 1, 1])
     t.equal(
       (await app.quotaAcquire(request, 'tried')).refusal,

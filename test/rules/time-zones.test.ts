@@ -330,14 +330,37 @@ t.test(
       'ratelimit-policy': '"budget";q=5;qu="dollars"',
       ratelimit: '"budget";r=0;t=10'
     })
-    set('2026-12-01T00:00Z')
-    matchExactly(t, await app.quotaStanding(request, 'budget'), {
-      count: 0,
-      windowRemaining: null,
-      resetsAt: Date.parse('2027-01-01T00:00Z')
-    })
   }
 )
+
+t.test('resetsAt is when the day or month ends, also before a request opens it', async (t) => {
+  const set = setWallClock(t)
+  set('2026-12-01T00:00Z')
+  const quotas: Record<string, QuotaDefinition> = {
+    budget: { perMonth: 5 },
+    daily: { perDay: 5, timeZone: () => 'Asia/Tokyo' }
+  }
+  const { standings } = await createHost([], { quotas })
+  matchExactly(t, await standings(Object.keys(quotas)), [
+    { count: 0, windowRemaining: null, resetsAt: Date.parse('2027-01-01T00:00Z') },
+    { count: 0, windowRemaining: null, resetsAt: Date.parse('2026-12-01T15:00Z') }
+  ])
+})
+
+t.test('windowRemaining is at least 1, even if a day ends while a store is asked', async (t) => {
+  const set = setWallClock(t)
+  set('2026-11-25T23:59:59Z')
+  const memory = new MemoryQuotaStore()
+  const store: QuotaStore = {
+    acquire (demands) {
+      set('2026-11-26T00:00:01Z')
+      return memory.acquire(demands)
+    }
+  }
+  const daily: QuotaDefinition = { perDay: 1, timeZone: 'UTC' }
+  const { ask } = await createHost('daily', { store, quotas: { daily } })
+  matchExactly(t, (await ask()).json(), [{ outcome: 'admitted', windowRemaining: 1 }])
+})
 
 /** The time zone of an organization is its name. */
 function zoneOf (authentication: Authentication): string {
@@ -453,6 +476,22 @@ t.test(
       }
       matchExactly(t, log.problems(), [line, line])
     }
+  }
+)
+
+t.test(
+  'what is used beyond the estimate counts in the day that it is reported in, and opens it',
+  async (t) => {
+    const set = setWallClock(t)
+    const daily: QuotaDefinition = { perDay: { tokens: 100 }, cost: 10, timeZone: 'UTC' }
+    const { begin, app, counts } = await createHost('daily', { quotas: { daily } })
+    set('2026-11-24T23:59Z')
+    const { request, end } = await begin()
+    set('2026-11-25T00:01Z')
+    await app.quotaCharge(request, 30)
+    t.same(await counts(['daily']), [20])
+    await end()
+    t.same(await counts(['daily']), [20])
   }
 )
 

@@ -1,7 +1,14 @@
 // An insured store whose primary has shards: each is on the primary or on the fallback by itself.
 import t from 'tap'
 import { matchExactly } from '../support/match-exactly.js'
-import { demand, estimate, insure, place, publishedChanges } from '../support/told-store.js'
+import {
+  answered,
+  demand,
+  estimate,
+  insure,
+  place,
+  publishedChanges
+} from '../support/told-store.js'
 
 t.test('the callers of the other shards are not affected when one shard fails', async (t) => {
   const { clock, primary, store, countOf } = insure()
@@ -69,6 +76,15 @@ t.test(
     ])
   }
 )
+
+t.test('a request in several shards that hang waits for them at the same time', async (t) => {
+  const { clock, primary, store } = insure()
+  primary.manner = 'hangs'
+  const asked = store.acquire(['a0', 'a1', 'a2'].map((caller) =>
+    demand(caller, { counters: caller })))
+  matchExactly(t, await answered(clock, asked), [{ count: 1 }, { count: 1 }, { count: 1 }])
+  t.ok(clock.now() < 60, 'it waits for one timeout of 30 ms')
+})
 
 t.test('a primary whose shardOf returns no number, such as a promise, is an error', async (t) => {
   const { store } = insure()

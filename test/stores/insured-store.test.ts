@@ -314,7 +314,8 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
 }
 
 t.test(
-  'forget and clearCounters call both stores in the same turn, and do not change the state',
+  'forget and clearCounters call both stores in the same turn, wait no longer than the timeout, ' +
+    'and do not change the state',
   async (t) => {
     for (const [manner, message] of [
       ['promises', ''],

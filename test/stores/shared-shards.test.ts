@@ -83,6 +83,13 @@ t.test('what one shard has counted is settled with 0 where another one rejects',
     { admitted: false, count: 1 }
   ])
   await until('it is settled', async () => (await tokens()) === 1)
+  const exactly = demand('alice', estimate(3, { isEstimate: false }))
+  matchExactly(
+    t,
+    await store.acquire([exactly, demand('bob', full)]),
+    [{ admitted: true, count: 1, held: 1, granted: 0 }, { admitted: false }],
+    'what is no estimate leaves held what others hold'
+  )
 })
 
 t.test('what one shard has counted is settled with 0 where another one fails', async (t) => {

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import type { Test } from 'tap'
 
 /**
@@ -15,7 +16,8 @@ export function matchExactly (
   t.currentAssert = matchExactly
   const differences = differencesOf(found, pattern, '')
   if (differences.length === 0) return t.pass(message)
-  return t.fail(message, { differences, found, pattern })
+  // As texts, because tap would need minutes for all that a request refers to.
+  return t.fail(message, { differences, found: inspect(found), pattern: inspect(pattern) })
 }
 
 function differencesOf (found: unknown, pattern: unknown, place: string): string[] {
