@@ -85,6 +85,14 @@ t.test('what one shard has counted is settled with 0 where another one rejects',
   await until('it is settled', async () => (await tokens()) === 1)
 })
 
+t.test('what another shard has rejected can be settled, which does nothing', async (t) => {
+  const { store, ask, tokens } = await createTwo()
+  for (const acquisition of await ask(full)) {
+    if (acquisition !== null) await t.resolves(store.settle(acquisition, 0))
+  }
+  await until('what was counted is settled', async () => (await tokens()) === 0)
+})
+
 t.test('what one shard has counted is settled with 0 where another one fails', async (t) => {
   const { ask, tokens, fail } = await createTwo()
   fail('bob')

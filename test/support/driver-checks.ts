@@ -253,9 +253,24 @@ export function checkDriver (server: CheckedServer): void {
     await driver.decide(callOf({ settlements }))
     t.match(await driver.peek(estimate, start), { count: 85, held: 40 })
     t.same(await server.callers(), ['default alice'], 'and insert nothing')
-    const all = { lessCount: 1_000, lessHeld: new Map([[first.period, 1_000]]) }
-    await driver.decide(callOf({ settlements: [{ ...settlement, ...all }] }))
-    t.match(await driver.peek(estimate, start), { count: 0, held: 0 }, 'never below 0')
+  })
+
+  t.test('a settlement that the server gets twice makes no count negative', async (t) => {
+    const driver = await createDriver(cap)
+    const estimate = demandOf('alice', { limit: 100, least: 3, most: 3, isEstimate: true })
+    const { windowId, period } = await decideOne(driver, asking([estimate]))
+    const settlement: Settlement = {
+      counters: 'default',
+      callerKey: 'alice',
+      overflow: false,
+      windowId,
+      lessCount: 2,
+      lessHeld: new Map([[period, 3]])
+    }
+    for (const count of [1, 0]) {
+      await driver.decide(callOf({ settlements: [settlement] }))
+      t.match(await driver.peek(estimate, start), { count, held: 0 })
+    }
   })
 
   t.test('what is held is known in the period that admitted it and the next', async (t) => {
