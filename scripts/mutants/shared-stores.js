@@ -136,6 +136,14 @@ export const mutants = [
   },
   {
     file: 'store/shared/shared-store.ts',
+    what: 'list takes the time of the store for the date',
+    from: 'wallClock())\n',
+    to: 'this.#clock())\n',
+    test: shards,
+    foundBy: ['list asks with the date of the process, by which days of a time zone end']
+  },
+  {
+    file: 'store/shared/shared-store.ts',
     what: 'what another shard has rejected cannot be settled',
     from: '      return this.#rejected(demand, acquisition)\n',
     to: '      return acquisition\n',

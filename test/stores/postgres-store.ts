@@ -300,6 +300,7 @@ t.test('the callers are listed on pages', async (t) => {
 
 t.test('no setting outlasts a statement', async (t) => {
   const settings = async () => await pool.query('SELECT name, setting FROM pg_settings')
+  await pool.query('SET synchronous_commit = on')
   const before = await settings()
   const { store } = await createStore()
   await store.settle(await acquireOne(store, 'alice', estimate(2)), 1)

@@ -1,11 +1,13 @@
 // The shards of a store on servers.
 import t from 'tap'
 import { required } from '../../lib/required.js'
+import type { Driver } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import { DriverServer } from '../support/driver-server.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { acquireOne, demand, estimate } from '../support/told-store.js'
 import { until } from '../support/until.js'
+import { setWallClock } from '../support/wall-clock.js'
 
 const createStore = (shards: number) =>
   new SharedStore({}, shards, () => new DriverServer(() => 0))
@@ -128,4 +130,16 @@ t.test('inspect, list and clearCounters cover all shards, and each page of each'
   t.same(listed, ['0 null', '0 page:2', '1 null', '1 page:2'])
   await store.clearCounters()
   t.same(await store.inspect('default'), { trackedCallers: 0, sweeps: 0 })
+})
+
+t.test('list asks with the date of the process, by which days of a time zone end', async (t) => {
+  const date = setWallClock(t)('2026-11-25T12:00Z')
+  const server: Driver = new DriverServer(() => 0)
+  const dates: number[] = []
+  server.list = async (_counters, _cursor, _time, asked) => {
+    dates.push(asked)
+    return { callers: [], cursor: null }
+  }
+  await new SharedStore({ clock: () => 0 }, 1, () => server).list('default')
+  t.same(dates, [date])
 })
