@@ -148,7 +148,7 @@ export const mutants = [
     from: '      return this.#rejected(demand, acquisition)\n',
     to: '      return acquisition\n',
     test: shards,
-    foundBy: ['what another shard has rejected can be settled, which does nothing']
+    foundBy: ['what a shard, another one or the memory rejects can be settled, which does nothing']
   },
   {
     file: 'store/shared/shard.ts',

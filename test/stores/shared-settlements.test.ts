@@ -223,21 +223,6 @@ t.test('a settlement of a window of a second waits for 5 s, in which a call can 
   }
 )
 
-t.test('settling lowers only, and can be repeated', async (t) => {
-  const { store, count } = createStore()
-  const acquisition = await acquireOne(store, 'alice', estimate(5))
-  for (const [used, expected] of [[9, 5], [4, 4], [5, 4], [0, 0]] as const) {
-    await store.settle(acquisition, used)
-    t.match(await count('alice'), { count: expected, held: 0 })
-  }
-  await acquireOne(store, 'bob', { limit: 1 })
-  const rejected = await acquireOne(store, 'bob', { limit: 1 })
-  const remembered = await acquireOne(store, 'bob', { limit: 1 })
-  t.equal(remembered.isRemembered, true)
-  for (const each of [rejected, remembered]) await store.settle(each, 0)
-  t.match(await count('bob', {}), { count: 1 }, 'a rejected one has counted nothing')
-})
-
 t.test('a call ends after 2.5 s, and a request waits for it for 2.5 s at most', async (t) => {
   const tick = virtualTime(t)
   const { driver, store } = createStore()

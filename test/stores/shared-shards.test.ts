@@ -15,9 +15,9 @@ const createStore = (shards: number) =>
 const full = { limit: 1 }
 
 /** A store with two shards, their servers, and a caller of each. Bob has used his only request. */
-async function createTwo () {
+async function createTwo ({ rememberRejections = false } = {}) {
   const servers = [new DriverServer(() => 0), new DriverServer(() => 0)]
-  const store = new SharedStore({ rememberRejections: false }, 2, (_cap, shard) =>
+  const store = new SharedStore({ rememberRejections }, 2, (_cap, shard) =>
     required(servers[shard], 'the server of a shard')
   )
   const [alice, bob] = ['alice', 'bob']
@@ -87,13 +87,16 @@ t.test('what one shard has counted is settled with 0 where another one rejects',
   await until('it is settled', async () => (await tokens()) === 1)
 })
 
-t.test('what another shard has rejected can be settled, which does nothing', async (t) => {
-  const { store, ask, tokens } = await createTwo()
-  for (const acquisition of await ask(full)) {
-    if (acquisition !== null) await t.resolves(store.settle(acquisition, 0))
+t.test('what a shard, another one or the memory rejects can be settled, which does nothing',
+  async (t) => {
+    const { store, ask, tokens } = await createTwo({ rememberRejections: true })
+    const rejected = [await ask(full), await ask(full)].flat()
+    t.match(rejected, [{ admitted: true, granted: 0 }, {}, null, { isRemembered: true }])
+    for (const each of rejected) if (each !== null) await store.settle(each, 0)
+    await until('what was counted is settled', async () => (await tokens()) === 0)
+    t.match(await store.peek(demand('bob')), { count: 1 })
   }
-  await until('what was counted is settled', async () => (await tokens()) === 0)
-})
+)
 
 t.test('what one shard has counted is settled with 0 where another one fails', async (t) => {
   const { ask, tokens, fail } = await createTwo()
