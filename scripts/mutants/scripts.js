@@ -375,6 +375,36 @@ const lua = [
     )
   },
   {
+    file: 'store/redis/decide.lua',
+    what: 'a count is negative after a settlement that arrives twice',
+    from: 'math.max(0, counter.count - lessCount)',
+    to: 'counter.count - lessCount',
+    ...byTest(
+      'test/servers/redis-driver.test.ts',
+      'a settlement that the server gets twice makes no count negative'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'a sweep begins while another one is under way',
+    from: 'if cursor < 0 and now - sweptAt >= MINUTE then',
+    to: 'if now - sweptAt >= MINUTE then',
+    ...byTest(
+      'test/servers/redis-store-pages.test.ts',
+      'a sweep that is due while another one is under way begins after it'
+    )
+  },
+  {
+    file: 'store/redis/clear.lua',
+    what: 'a shard that is no hash is not cleared',
+    from: "redis.call('TYPE', SHARD).ok == 'hash'",
+    to: "redis.call('TYPE', SHARD).ok ~= 'none'",
+    ...byTest(
+      'test/servers/redis-store.test.ts',
+      'clearCounters removes a shard of another layout, whatever it is'
+    )
+  },
+  {
     file: 'store/redis/arguments.ts',
     what: 'a settlement lowers the count once for each of its periods',
     from: '        lessCount = 0\n',
@@ -602,7 +632,8 @@ const sql = [
     to: '    unswept = NULL\n',
     ...byTest(
       postgresContract.test,
-      'a call sweeps 1,000 counters; at the cap, a new caller uses the overflow counter until then'
+      'a call sweeps 1,000 counters; at the cap, a new caller uses the overflow counter until ' +
+        'then, and peek says so'
     )
   },
   {
@@ -711,6 +742,51 @@ const sql = [
       postgresContract.test,
       'a clock that is set back twice goes on each time from the latest time'
     )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a count is negative after a settlement that arrives twice',
+    from: 'SET count = greatest(0, stored.count - given.less_count),',
+    to: 'SET count = stored.count - given.less_count,',
+    ...byTest(
+      postgresContract.test,
+      'a settlement that the server gets twice makes no count negative'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'the next sweep is due 60 s after the last page of this one',
+    from: 'swept_at = sweep.swept_at,',
+    to: 'swept_at = moment,',
+    ...byTest(
+      postgresContract.test,
+      'a sweep that is due while another one is under way begins after it'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'peek does not know of a sweep that is under way',
+    from: 'CASE WHEN stored.unswept IS NOT NULL THEN stored.swept_at\n        WHEN',
+    to: 'CASE WHEN',
+    ...byTest(
+      postgresContract.test,
+      'a call sweeps 1,000 counters; at the cap, a new caller uses the overflow counter until ' +
+        'then, and peek says so'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a setting outlasts the transaction',
+    from: "set_config('synchronous_commit', 'off', true)",
+    to: "set_config('synchronous_commit', 'off', false)",
+    ...byTest(postgresContract.test, 'no setting outlasts a statement')
+  },
+  {
+    file: 'store/postgres/functions.ts',
+    what: 'a missing schema is named once',
+    from: '    if (found === null) {\n',
+    to: '    isChecked = true\n    if (found === null) {\n',
+    ...byTest(postgresContract.test, 'each decision names a missing schema until it is there')
   },
   {
     file: 'store/postgres/functions.ts',

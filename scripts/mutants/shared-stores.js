@@ -97,8 +97,58 @@ export const mutants = [
     to: 'mostInCall',
     test: settlements,
     foundBy: [
-      'an outage without requests loses no settlement: empty calls show when it is over'
+      'an outage without requests loses no settlement: an empty call a second shows its end'
     ]
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'while calls fail, what waits is tried without a pause',
+    from: '(!this.#isFailing && this.#hasWork)',
+    to: 'this.#hasWork',
+    test: settlements,
+    foundBy: [
+      'an outage without requests loses no settlement: an empty call a second shows its end'
+    ]
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'a call that is sent again has its whole time again',
+    from: 'withTimeout(until - performance.now(), this',
+    to: 'withTimeout(longestCallTime, this',
+    test: settlements,
+    foundBy: ['a call that is sent again has no more time than one that is not']
+  },
+  {
+    file: 'store/shared/shard.ts',
+    what: 'what is no decision waits for ever',
+    from: 'return withTimeout(longestWait, question(this.#driver, this.#time()))',
+    to: 'return question(this.#driver, this.#time())',
+    test: settlements,
+    foundBy: ['what is asked without a decision fails after 5 s, too']
+  },
+  {
+    file: 'store/redis/clients.ts',
+    what: 'a pool does not leave a replica with the connection that has told of it',
+    from: 'setImmediate(quit)',
+    to: 'quit()',
+    test: 'test/stores/redis-replies.test.ts',
+    foundBy: ['a replica is left at most once a second']
+  },
+  {
+    file: 'store/shared/shared-store.ts',
+    what: 'list takes the time of the store for the date',
+    from: 'wallClock())\n',
+    to: 'this.#clock())\n',
+    test: shards,
+    foundBy: ['list asks with the date of the process, by which days of a time zone end']
+  },
+  {
+    file: 'store/shared/shared-store.ts',
+    what: 'what another shard has rejected cannot be settled',
+    from: '      return this.#rejected(demand, acquisition)\n',
+    to: '      return acquisition\n',
+    test: shards,
+    foundBy: ['what a shard, another one or the memory rejects can be settled, which does nothing']
   },
   {
     file: 'store/shared/shard.ts',

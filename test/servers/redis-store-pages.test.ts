@@ -14,7 +14,7 @@ t.beforeEach(async () => {
 })
 
 const names = (kind: string, count: number) =>
-  Array.from({ length: count }, (_, number) => `${kind} ${number}`)
+  Array.from({ length: count }, (_, number) => `${kind}-${number}`)
 /** A store whose cap is reached by callers who were last seen some time ago, and its clock. */
 async function fullStore (maxTrackedCallers: number, ago = 120_000) {
   const clock = new VirtualClock()
@@ -85,12 +85,18 @@ t.test(
 )
 
 t.test('a sweep that is due while another one is under way begins after it', async (t) => {
-  const { clock, store } = await fullStore(5_000)
-  for (let call = 0; call < 7; call++) {
-    await acquireOne(store, 'alice', { limit: 1_000 })
+  const day = { window: 86_400_000, limit: 1_000 }
+  const { clock, store, callers } = await fullStore(5_000, day.window)
+  // No counter of the first page will be dead.
+  const [, first] = await client.hscan('llm-quota:{0}:windows:default', 0, 'COUNT', 1_000)
+  const alive = callers.filter((caller) => first.includes(caller))
+  await Promise.all(alive.map((caller) => acquireOne(store, caller, day)))
+  for (let call = 0; call < 12; call++) {
     clock.advance(60_000)
+    await acquireOne(store, alive[0] ?? '', day)
   }
-  t.match(await store.inspect('default'), { trackedCallers: 1 }, 'all pages were looked at')
+  const { trackedCallers } = await store.inspect('default')
+  t.equal(trackedCallers, alive.length, 'all pages were looked at')
 })
 
 t.test('peek, list, forget and clearCounters work at a cap of several pages', async (t) => {
@@ -105,7 +111,7 @@ t.test('peek, list, forget and clearCounters work at a cap of several pages', as
   t.same([...listed].sort(), [...callers].sort())
   await acquireOne(store, 'newcomer')
   t.match(await store.peek(demand('newcomer')), { count: 1, overflow: true })
-  await store.forget('caller 0', 'default')
+  await store.forget('caller-0', 'default')
   t.equal(await store.peek(demand('newcomer')), null, 'there is room for one')
   t.match(await acquireOne(store, 'newcomer'), { overflow: false, count: 1 })
   await store.clearCounters()

@@ -220,6 +220,12 @@ t.test("of a request's quotas, the shard is kept for the longest window, whichev
   }
 )
 
+const layouts = [
+  () => client.sadd('llm-quota:{0}', 'llm-quota:{0}:default'),
+  () => client.hset('llm-quota:{0}', 'layout:7', 'of a later version'),
+  () => client.set('llm-quota:{0}', "another program's")
+]
+
 t.test('another layout, older or newer, is refused by name and not changed', async (t) => {
   const store = new RedisQuotaStore({ client })
   const calls: (() => unknown)[] = [
@@ -229,11 +235,6 @@ t.test('another layout, older or newer, is refused by name and not changed', asy
     () => store.list('default'),
     () => store.inspect('default'),
     () => store.forget('alice', 'default')
-  ]
-  const layouts = [
-    () => client.sadd('llm-quota:{0}', 'llm-quota:{0}:default'),
-    () => client.hset('llm-quota:{0}', 'layout:7', 'of a later version'),
-    () => client.set('llm-quota:{0}', "another program's")
   ]
   for (const write of layouts) {
     await client.flushall()
@@ -253,6 +254,16 @@ t.test('another layout, older or newer, is refused by name and not changed', asy
     await client.flushall()
     await acquireOne(store, 'alice')
     await settled
+  }
+})
+
+t.test('clearCounters removes a shard of another layout, whatever it is', async (t) => {
+  const store = new RedisQuotaStore({ client })
+  for (const write of layouts) {
+    await client.flushall()
+    await write()
+    await store.clearCounters()
+    t.same(await client.keys('*'), [])
   }
 })
 

@@ -201,7 +201,8 @@ t.test('callers who share the overflow counter can settle in one call', async (t
 })
 
 t.test(
-  'a call sweeps 1,000 counters; at the cap, a new caller uses the overflow counter until then',
+  'a call sweeps 1,000 counters; at the cap, a new caller uses the overflow counter until then, ' +
+    'and peek says so',
   async (t) => {
     // No request waits for too long, however slow the machine is.
     virtualPerformance(t)
@@ -244,8 +245,8 @@ t.test('a sweep that is due while another one is under way begins after it', asy
   await Promise.all(callers.map((caller) => acquireOne(store, caller)))
   clock.advance(60_000)
   const states: unknown[] = []
-  for (let call = 0; call < 4; call++) {
-    clock.advance(60_000)
+  for (const passed of [60_000, 30_000, 30_000, 1]) {
+    clock.advance(passed)
     await acquireOne(store, 'newcomer', { limit: 10 })
     states.push(await store.inspect('default'))
   }
@@ -297,11 +298,26 @@ t.test('the callers are listed on pages', async (t) => {
   }
 })
 
-t.test('a schema that is missing is named, and is found once it is there', async (t) => {
+t.test('no setting outlasts a statement', async (t) => {
+  const settings = async () => await pool.query('SELECT name, setting FROM pg_settings')
+  await pool.query('SET synchronous_commit = on')
+  const before = await settings()
+  const { store } = await createStore()
+  await store.settle(await acquireOne(store, 'alice', estimate(2)), 1)
+  await store.peek(demand('alice'))
+  await store.list('default')
+  await store.inspect('default')
+  await store.forget('alice', 'default')
+  t.same((await settings()).rows, before.rows)
+})
+
+t.test('each decision names a missing schema until it is there', async (t) => {
   const store = new PostgresQuotaStore({ pool, table: 'later' })
-  await t.rejects(acquireOne(store, 'alice'), {
-    message: /^the table later does not exist, .*: run the SQL of postgresSchema/
-  })
+  for (let decision = 0; decision < 2; decision++) {
+    await t.rejects(acquireOne(store, 'alice'), {
+      message: /^the table later does not exist, .*: run the SQL of postgresSchema/
+    })
+  }
   for (let run = 0; run < 2; run++) await pool.exec(postgresSchema({ table: 'later' }))
   t.match(await acquireOne(store, 'alice'), { admitted: true })
 })

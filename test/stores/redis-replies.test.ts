@@ -353,8 +353,17 @@ t.test('a replica is left at most once a second', async (t) => {
         throw glideError('RequestError', message)
       })
   })
+  const pool = { idleClients: 1, evalSha: taken, eval: taken, sendCommand: quit }
+  async function taken (): Promise<void> {
+    pool.idleClients -= 1
+    setImmediate(() => {
+      pool.idleClients += 1
+    })
+    await readOnly()
+  }
   const clients = {
     redis: { isReady: true, evalSha: readOnly, eval: readOnly, sendCommand: quit },
+    'redis, pool of one': pool,
     'valkey-glide': glide(
       "An error was signalled by the server: - ReadOnly: You can't write against a read " +
         'only replica.'

@@ -106,15 +106,6 @@ t.test('what a process knows of a caller rejects no other caller, in no other qu
   }
 })
 
-t.test('a settlement takes effect at once', async (t) => {
-  const { store } = createStore(t)
-  const two = estimate(2, { limit: 2 })
-  const held = await acquireOne(store, 'alice', two)
-  t.match(await acquireOne(store, 'alice', two), { admitted: false, count: 2, held: 2 })
-  await store.settle(held, 0)
-  t.match(await acquireOne(store, 'alice', two), { admitted: true, count: 2 })
-})
-
 t.test('a settlement takes effect at once, also after a rejection that arrives before it ends',
   async (t) => {
     const { server, store } = createStore(t)

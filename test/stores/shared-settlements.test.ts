@@ -26,6 +26,10 @@ function replaceNext (driver: DriverServer, replacement: (call: Call) => Promise
 
 const lose = () => Promise.reject(new Error('the connection was lost'))
 
+async function turns (): Promise<void> {
+  for (let count = 0; count < 10; count++) await new Promise(setImmediate)
+}
+
 /** Timers and a clock that a test sets. */
 function virtualTime (t: Test) {
   mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
@@ -219,21 +223,6 @@ t.test('a settlement of a window of a second waits for 5 s, in which a call can 
   }
 )
 
-t.test('settling lowers only, and can be repeated', async (t) => {
-  const { store, count } = createStore()
-  const acquisition = await acquireOne(store, 'alice', estimate(5))
-  for (const [used, expected] of [[9, 5], [4, 4], [5, 4], [0, 0]] as const) {
-    await store.settle(acquisition, used)
-    t.match(await count('alice'), { count: expected, held: 0 })
-  }
-  await acquireOne(store, 'bob', { limit: 1 })
-  const rejected = await acquireOne(store, 'bob', { limit: 1 })
-  const remembered = await acquireOne(store, 'bob', { limit: 1 })
-  t.equal(remembered.isRemembered, true)
-  for (const each of [rejected, remembered]) await store.settle(each, 0)
-  t.match(await count('bob', {}), { count: 1 }, 'a rejected one has counted nothing')
-})
-
 t.test('a call ends after 2.5 s, and a request waits for it for 2.5 s at most', async (t) => {
   const tick = virtualTime(t)
   const { driver, store } = createStore()
@@ -265,14 +254,58 @@ t.test('a call ends after 2.5 s, and a request waits for it for 2.5 s at most', 
   t.same(failed.slice(2), [`carol: ${message}`], 'after 5 s, less the millisecond')
 })
 
+t.test('a call that is sent again has no more time than one that is not', async (t) => {
+  const tick = virtualTime(t)
+  const { driver, store } = createStore()
+  let sent = 0
+  driver.decide = async () => {
+    sent += 1
+    if (sent === 1) throw new TryAgainError(new Error('the keys are moving'))
+    return await new Promise(() => {})
+  }
+  let failure = ''
+  acquireOne(store, 'alice').catch((error: unknown) => {
+    failure = String(error)
+  })
+  await until('it is sent', () => sent === 1)
+  let passed = 0
+  await until('it is sent again', () => {
+    tick(50)
+    passed += 50
+    return sent === 2
+  })
+  tick(2_499 - passed)
+  t.equal(failure, '')
+  tick(1)
+  await until('it fails', () => failure !== '')
+  t.equal(failure, 'TimeLimitError: no response within 2500 ms')
+})
+
+t.test('what is asked without a decision fails after 5 s, too', async (t) => {
+  const tick = virtualTime(t)
+  const { driver, store } = createStore()
+  const silent = () => new Promise<never>(() => {})
+  Object.assign(driver, { peek: silent, list: silent, inspect: silent, forget: silent })
+  const failed: unknown[] = []
+  const asked = [
+    () => store.peek(demand('alice')),
+    () => store.list('default'),
+    () => store.inspect('default'),
+    () => store.forget('alice', 'default')
+  ]
+  for (const ask of asked) ask().catch((error: unknown) => failed.push(String(error)))
+  tick(4_999)
+  t.same(failed, [])
+  tick(1)
+  await until('all have failed', () => failed.length === asked.length)
+  t.same(failed, asked.map(() => 'TimeLimitError: no response within 5000 ms'))
+})
+
 t.test('under lasting overload, as many requests are admitted as the server decides on',
   async (t) => {
     const tick = virtualTime(t)
     const { driver, store } = createStore()
     const decide = driver.decide.bind(driver)
-    const turns = async (): Promise<void> => {
-      for (let count = 0; count < 10; count++) await new Promise(setImmediate)
-    }
     let sent = 0
     driver.decide = async (call) => {
       sent += call.requests.length
@@ -361,7 +394,7 @@ t.test('expired requests do not count among the demands of a call', async (t) =>
   t.same(sizes, [2])
 })
 
-t.test('an outage without requests loses no settlement: empty calls show when it is over',
+t.test('an outage without requests loses no settlement: an empty call a second shows its end',
   async (t) => {
     const tick = virtualTime(t)
     const { driver, store, count } = createStore()
@@ -377,11 +410,14 @@ t.test('an outage without requests loses no settlement: empty calls show when it
     }
     await t.rejects(acquireOne(store, 'dave'), { message: 'the connection was lost' })
     const settled = Promise.all(acquisitions.map((each) => store.settle(each, 1)))
+    await until('the first empty call is sent', () => calls === 2)
     for (let second = 1; second <= 20; second++) {
-      await until('the next call is sent', () => {
-        tick(100)
-        return calls > second
-      })
+      await turns()
+      tick(999)
+      await turns()
+      t.equal(calls, second + 1)
+      tick(1)
+      await until('the next call is sent', () => calls > second + 1)
     }
     driver.decide = decide
     await until('it is settled', async () => {

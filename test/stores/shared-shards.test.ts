@@ -1,11 +1,13 @@
 // The shards of a store on servers.
 import t from 'tap'
 import { required } from '../../lib/required.js'
+import type { Driver } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import { DriverServer } from '../support/driver-server.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { acquireOne, demand, estimate } from '../support/told-store.js'
 import { until } from '../support/until.js'
+import { setWallClock } from '../support/wall-clock.js'
 
 const createStore = (shards: number) =>
   new SharedStore({}, shards, () => new DriverServer(() => 0))
@@ -13,9 +15,9 @@ const createStore = (shards: number) =>
 const full = { limit: 1 }
 
 /** A store with two shards, their servers, and a caller of each. Bob has used his only request. */
-async function createTwo () {
+async function createTwo ({ rememberRejections = false } = {}) {
   const servers = [new DriverServer(() => 0), new DriverServer(() => 0)]
-  const store = new SharedStore({ rememberRejections: false }, 2, (_cap, shard) =>
+  const store = new SharedStore({ rememberRejections }, 2, (_cap, shard) =>
     required(servers[shard], 'the server of a shard')
   )
   const [alice, bob] = ['alice', 'bob']
@@ -92,6 +94,17 @@ t.test('what one shard has counted is settled with 0 where another one rejects',
   )
 })
 
+t.test('what a shard, another one or the memory rejects can be settled, which does nothing',
+  async (t) => {
+    const { store, ask, tokens } = await createTwo({ rememberRejections: true })
+    const rejected = [await ask(full), await ask(full)].flat()
+    t.match(rejected, [{ admitted: true, granted: 0 }, {}, null, { isRemembered: true }])
+    for (const each of rejected) if (each !== null) await store.settle(each, 0)
+    await until('what was counted is settled', async () => (await tokens()) === 0)
+    t.match(await store.peek(demand('bob')), { count: 1 })
+  }
+)
+
 t.test('what one shard has counted is settled with 0 where another one fails', async (t) => {
   const { ask, tokens, fail } = await createTwo()
   fail('bob')
@@ -127,4 +140,16 @@ t.test('inspect, list and clearCounters cover all shards, and each page of each'
   t.same(listed, ['0 null', '0 page:2', '1 null', '1 page:2'])
   await store.clearCounters()
   t.same(await store.inspect('default'), { trackedCallers: 0, sweeps: 0 })
+})
+
+t.test('list asks with the date of the process, by which days of a time zone end', async (t) => {
+  const date = setWallClock(t)('2026-11-25T12:00Z')
+  const server: Driver = new DriverServer(() => 0)
+  const dates: number[] = []
+  server.list = async (_counters, _cursor, _time, asked) => {
+    dates.push(asked)
+    return { callers: [], cursor: null }
+  }
+  await new SharedStore({ clock: () => 0 }, 1, () => server).list('default')
+  t.same(dates, [date])
 })
