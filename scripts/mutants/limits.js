@@ -177,7 +177,7 @@ export const mutants = [
     from: '    this.#wellSince ??= clock()\n',
     to: '',
     test: 'test/rules/preferences.test.ts',
-    foundBy: ['a reader that fails after a minute in which it worked is warned of again']
+    foundBy: ['a reader that fails after a minute in which it returned limits is warned of again']
   },
   {
     file: 'limit/preferences.ts',
@@ -356,5 +356,21 @@ export const mutants = [
       'a process with nothing else to do waits for the configured limit, and for the decision ' +
         'without one'
     ]
+  },
+  {
+    file: 'limit/limit.ts',
+    what: 'no month is longer than 30 days',
+    from: 'window: 31 * day',
+    to: 'window: 30 * day',
+    test: 'test/rules/time-zones.test.ts',
+    foundBy: ['no sweep removes the counter of a month of 31 days before it ends']
+  },
+  {
+    file: 'limit/preferences.ts',
+    what: 'a reader that has no value has not recovered',
+    from: 'this.#wellSince ??= clock()',
+    to: 'if (integer !== undefined) this.#wellSince ??= clock()',
+    test: 'test/rules/preferences.test.ts',
+    foundBy: ['a reader that fails after a minute in which it had none is warned of again']
   }
 ]
