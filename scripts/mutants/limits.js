@@ -372,5 +372,27 @@ export const mutants = [
     to: 'if (integer !== undefined) this.#wellSince ??= clock()',
     test: 'test/rules/preferences.test.ts',
     foundBy: ['a reader that fails after a minute in which it had none is warned of again']
+  },
+  {
+    file: 'limit/calendar.ts',
+    what: 'the second part of a day is in the window of the first',
+    from:
+      '    if (time >= end) {\n' +
+      '      return { start: end, end: this.#startOf(nextFirstDate(this.period, next)) }\n' +
+      '    }\n',
+    to: '',
+    test: 'test/rules/time-zones.test.ts',
+    foundBy: ['where clocks are set back across midnight, no day begins twice']
+  },
+  {
+    file: 'limit/calendar.ts',
+    what: 'the rejection of a time zone is not handled',
+    from: '      ignoreRejection(timeZone)\n',
+    to: '',
+    test: 'test/rules/time-zones.test.ts',
+    foundBy: [
+      'a time zone that throws, or is none, is a 503 and counts nothing; also of an authentication',
+      'a time zone that rejects ends no process'
+    ]
   }
 ]

@@ -502,5 +502,36 @@ export const mutants = [
       'quotaResponses in the schema of a route changes neither a refusal nor an error of the ' +
         'host with the same status'
     ]
+  },
+  {
+    file: 'subject/mark.ts',
+    what: 'the rejection of a mark is not handled',
+    from: '    if (typeof name !== \'string\') ignoreRejection(name)\n',
+    to: '',
+    test: 'test/rules/marked-routes.test.ts',
+    foundBy: [
+      'a function that throws, or returns undefined or the name of no quota, refuses with 503, ' +
+        'except in shadow mode',
+      'a mark that rejects ends no process'
+    ]
+  },
+  {
+    file: 'hook.ts',
+    what: 'a response that the host has begun meanwhile, and not ended, is none',
+    from: 'reply.sent || (reply.raw.headersSent && !hadBegun)',
+    to: 'reply.sent',
+    test: 'test/rules/responded.test.ts',
+    foundBy: ['a response that the host has begun meanwhile prevents the operation']
+  },
+  {
+    file: 'refusal/refusal.ts',
+    what: 'the rejection of refusalBody is not handled',
+    from: '    ignoreRejection(written)\n',
+    to: '',
+    test: 'test/rules/refusal.test.ts',
+    foundBy: [
+      'the refusal has the default body if refusalBody fails, and the error is logged',
+      'a refusalBody that rejects ends no process'
+    ]
   }
 ]

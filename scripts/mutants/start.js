@@ -479,5 +479,31 @@ export const mutants = [
     to: 'known.value <= value',
     test: 'test/plugin/metrics.test.ts',
     foundBy: ['of the quotas of several servers with the same name, the fullest is shown']
+  },
+  {
+    file: 'metrics/store-metrics.ts',
+    what: 'a collection waits for five seconds',
+    from: 'const longestInspection = 500',
+    to: 'const longestInspection = 5000',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: ['a collection waits half a second at most for a store']
+  },
+  {
+    file: 'start/store-changes.ts',
+    what: 'of several scopes, the stores of the last are known',
+    from: 'logged.set(server, [...known, ...added])',
+    to: 'logged.set(server, added)',
+    test: 'test/stores/insured-store-log.test.ts',
+    foundBy: [
+      'each change of a shard is logged once, with the shards of the fallback, and the error'
+    ]
+  },
+  {
+    file: 'start/definition-checks.ts',
+    what: 'unreported can be negative',
+    from: 'typeof value === \'function\' || isNatural(value)',
+    to: 'typeof value === \'function\' || Number.isSafeInteger(value)',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: ['start-up fails if the definition of a quota is not possible, and says why']
   }
 ]

@@ -1,5 +1,6 @@
 // The metrics of fastify-llm-quota/metrics: exact to the request, with several quotas, and with
 // several servers in a process.
+import { mock } from 'node:test'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { AggregatorRegistry, Gauge, register, Registry } from 'prom-client'
 import tooOld from 'prom-client-too-old'
@@ -779,6 +780,25 @@ t.test(
     }
   }
 )
+
+t.test('a collection waits half a second at most for a store', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => {
+    mock.timers.reset()
+  })
+  const store = Object.assign(new ToldStore(new VirtualClock()), { manner: 'hangs' })
+  const { app, registry } = await createServer(t, { store })
+  await app.ready()
+  let isCollected = false
+  registry.metrics().then(() => {
+    isCollected = true
+  })
+  for (const [milliseconds, expected] of [[499, false], [1, true]] as const) {
+    mock.timers.tick(milliseconds)
+    for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate)
+    t.equal(isCollected, expected)
+  }
+})
 
 t.test('servers without the metrics are not counted', async (t) => {
   const { ask, scrape } = await createServer(t, { quotas })

@@ -184,7 +184,7 @@ t.test(
     const values = [undefined, 'chatt', ['chat', 'chatt'], 5, {}, [true]]
     const marks: (() => unknown)[] = [
       fail,
-      async () => fail(),
+      () => Promise.reject(new Error('a mark that rejects ends no process')),
       async () => 'chat',
       ...values.map((value) => () => value)
     ]

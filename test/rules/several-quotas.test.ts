@@ -553,12 +553,12 @@ const impossible: Impossible[] = [
   [{ concurrent: 5, cost: 1 }, '.cost', 'must not be set with concurrent', '1'],
   [{ concurrent: 5, cost: range }, '.cost', 'must not be set with concurrent', 'an object'],
   [{ perMinute: 5, unreported: 5 }, '.unreported', 'must be set only with a limit in a unit', '5'],
-  [
-    { perDay: { tokens: 5 }, unreported: 1.5 },
+  ...[1.5, -1].map((unreported): Impossible => [
+    { ...tokens, unreported },
     '.unreported',
     'must be an integer of at least 0 or a function',
-    '1.5'
-  ],
+    String(unreported)
+  ]),
   [{ perDay: 5, timeZone: 'Europe/Bärlin' }, '.timeZone', aZone, '"Europe/Bärlin"'],
   [{ perDay: 5, timeZone: '+01:00' }, '.timeZone', aZone, '"+01:00"'],
   [{ perDay: 5, timeZone: ['UTC'] }, '.timeZone', aZone, 'an array'],

@@ -301,6 +301,8 @@ t.test('where clocks are set back across midnight, no day begins twice', async (
     await statusesAt(t, { perDay: 1, timeZone: 'Antarctica/Casey' }, casey),
     [200, 200, 429, 429, 429, 200]
   )
+  const later = casey.slice(2, 4)
+  t.same(await statusesAt(t, { perDay: 1, timeZone: 'Antarctica/Casey' }, later), [200, 429])
 })
 
 t.test(
@@ -434,7 +436,10 @@ t.test(
       [/it got "\+01:00"$/, () => '+01:00'],
       [/it got "Nowhere\/City"$/, () => 'Nowhere/City'],
       [/it got undefined$/, () => Object(undefined).zone],
-      [/it got an object$/, () => Object(Promise.reject(new Error('late')))]
+      [
+        /it got an object$/,
+        () => Object(Promise.reject(new Error('a time zone that rejects ends no process')))
+      ]
     ]
     for (const [failure, timeZone] of failing) {
       const log = captureLog()
