@@ -248,10 +248,7 @@ export const mutants = [
     from: "value.trim() !== ''",
     to: "value !== ''",
     test: 'test/rules/caller.test.ts',
-    foundBy: [
-      'a request without a caller gets 401, its decision tells the reason, and mistakes of the ' +
-        'host are warned of once'
-    ]
+    foundBy: ['a name of white space alone is no identity, in ASCII and beyond it']
   },
   {
     file: 'caller/caller-key.ts',
