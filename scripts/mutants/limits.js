@@ -177,7 +177,7 @@ export const mutants = [
     from: '    this.#wellSince ??= clock()\n',
     to: '',
     test: 'test/rules/preferences.test.ts',
-    foundBy: ['a reader that fails after a minute in which it worked is warned of again']
+    foundBy: ['a reader that fails after a minute in which it returned limits is warned of again']
   },
   {
     file: 'limit/preferences.ts',
@@ -355,6 +355,44 @@ export const mutants = [
     foundBy: [
       'a process with nothing else to do waits for the configured limit, and for the decision ' +
         'without one'
+    ]
+  },
+  {
+    file: 'limit/limit.ts',
+    what: 'no month is longer than 30 days',
+    from: 'window: 31 * day',
+    to: 'window: 30 * day',
+    test: 'test/rules/time-zones.test.ts',
+    foundBy: ['no sweep removes the counter of a month of 31 days before it ends']
+  },
+  {
+    file: 'limit/preferences.ts',
+    what: 'a reader that has no value has not recovered',
+    from: 'this.#wellSince ??= clock()',
+    to: 'if (integer !== undefined) this.#wellSince ??= clock()',
+    test: 'test/rules/preferences.test.ts',
+    foundBy: ['a reader that fails after a minute in which it had none is warned of again']
+  },
+  {
+    file: 'limit/calendar.ts',
+    what: 'the second part of a day is in the window of the first',
+    from:
+      '    if (time >= end) {\n' +
+      '      return { start: end, end: this.#startOf(nextFirstDate(this.period, next)) }\n' +
+      '    }\n',
+    to: '',
+    test: 'test/rules/time-zones.test.ts',
+    foundBy: ['where clocks are set back across midnight, no day begins twice']
+  },
+  {
+    file: 'limit/calendar.ts',
+    what: 'the rejection of a time zone is not handled',
+    from: '      ignoreRejection(timeZone)\n',
+    to: '',
+    test: 'test/rules/time-zones.test.ts',
+    foundBy: [
+      'a time zone that throws, or is none, is a 503 and counts nothing; also of an authentication',
+      'a time zone that rejects ends no process'
     ]
   }
 ]

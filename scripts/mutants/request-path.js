@@ -248,10 +248,7 @@ export const mutants = [
     from: "value.trim() !== ''",
     to: "value !== ''",
     test: 'test/rules/caller.test.ts',
-    foundBy: [
-      'a request without a caller gets 401, its decision tells the reason, and mistakes of the ' +
-        'host are warned of once'
-    ]
+    foundBy: ['a name of white space alone is no identity, in ASCII and beyond it']
   },
   {
     file: 'caller/caller-key.ts',
@@ -422,6 +419,116 @@ export const mutants = [
     foundBy: [
       'the permit of a handler ends with the response of an unprotected request whose quota the ' +
         'host has written before'
+    ]
+  },
+  {
+    file: 'subject/request-matcher.ts',
+    what: 'the operation of a marked route is one that its quota lists',
+    from:
+      '      if (marked.includes(quota)) {\n' +
+      '        matches.push({ quota, operation })\n' +
+      '      } else {\n' +
+      '        const match = listed.find((each) => each.quota === quota)\n' +
+      '        if (match !== undefined) matches.push(match)\n' +
+      '      }\n',
+    to:
+      '      const match = listed.find((each) => each.quota === quota)\n' +
+      '      if (match !== undefined) matches.push(match)\n' +
+      '      else if (marked.includes(quota)) matches.push({ quota, operation })\n',
+    test: 'test/rules/marked-routes.test.ts',
+    foundBy: [
+      'a marked route is subject to the quota: with any parameters, and the operation is its ' +
+        'method and pattern'
+    ]
+  },
+  {
+    file: 'subject/request-target.ts',
+    what: 'a Host can be empty',
+    from: 'const plainHost = /^[^/\\\\?#]+$/',
+    to: 'const plainHost = /^[^/\\\\?#]*$/',
+    test: 'test/rules/spellings.test.ts',
+    foundBy: ['a target under an empty Host is not plain']
+  },
+  {
+    file: 'subject/paths.ts',
+    what: 'the slash at the end of a prefix stays before that of a path',
+    from: 'this.prefix = prefix.replace(/\\/$/, \'\')',
+    to: 'this.prefix = prefix',
+    test: 'test/plugin/decisions.test.ts',
+    foundBy: ['the path of the operation has the prefix, in each scope that has one']
+  },
+  {
+    file: 'subject/operation.ts',
+    what: 'where no route matched, the path of the operation is the URL',
+    from: 'routeOptions?.url ?? \'*\'',
+    to: 'routeOptions?.url ?? request.url',
+    test: 'test/rules/permits.test.ts',
+    foundBy: ['where no route matched, the operation of a permit is *, and not the URL']
+  },
+  {
+    file: 'caller/authentication.ts',
+    what: 'an authentication can be changed',
+    from: 'return Object.freeze(Object.assign(new Created(), authentication))',
+    to: 'return Object.assign(new Created(), authentication)',
+    test: 'test/rules/caller.test.ts',
+    foundBy: ['an authentication cannot be changed']
+  },
+  {
+    file: 'caller/caller-key.ts',
+    what: 'white space beyond ASCII is an identity',
+    from: 'first > 0x20 && first < 0x7f',
+    to: 'first > 0x20',
+    test: 'test/rules/caller.test.ts',
+    foundBy: ['a name of white space alone is no identity, in ASCII and beyond it']
+  },
+  {
+    file: 'refusal/rate-limit-headers.ts',
+    what: 'a 503 has the items of the stores that have answered',
+    from: '  if (permit.refusal?.outcome === \'unavailable\') return []\n',
+    to: '',
+    test: 'test/plugin/headers.test.ts',
+    foundBy: ['a response has no fields if nothing was counted or enforced']
+  },
+  {
+    file: 'refusal/responses.ts',
+    what: 'quotaResponses cut the errors of the host',
+    from: 'additionalProperties: true',
+    to: 'additionalProperties: false',
+    test: 'test/plugin/responses.test.ts',
+    foundBy: [
+      'quotaResponses in the schema of a route changes neither a refusal nor an error of the ' +
+        'host with the same status'
+    ]
+  },
+  {
+    file: 'subject/mark.ts',
+    what: 'the rejection of a mark is not handled',
+    from: '    if (typeof name !== \'string\') ignoreRejection(name)\n',
+    to: '',
+    test: 'test/rules/marked-routes.test.ts',
+    foundBy: [
+      'a function that throws, or returns undefined or the name of no quota, refuses with 503, ' +
+        'except in shadow mode',
+      'a mark that rejects ends no process'
+    ]
+  },
+  {
+    file: 'hook.ts',
+    what: 'a response that the host has begun meanwhile, and not ended, is none',
+    from: 'reply.sent || (reply.raw.headersSent && !hadBegun)',
+    to: 'reply.sent',
+    test: 'test/rules/responded.test.ts',
+    foundBy: ['a response that the host has begun meanwhile prevents the operation']
+  },
+  {
+    file: 'refusal/refusal.ts',
+    what: 'the rejection of refusalBody is not handled',
+    from: '    ignoreRejection(written)\n',
+    to: '',
+    test: 'test/rules/refusal.test.ts',
+    foundBy: [
+      'the refusal has the default body if refusalBody fails, and the error is logged',
+      'a refusalBody that rejects ends no process'
     ]
   }
 ]

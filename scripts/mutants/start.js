@@ -423,5 +423,87 @@ export const mutants = [
       'of an insured store, the caller cap, the tracked callers and the sweeps are those of its ' +
         'primary, and the last two are absent while it fails'
     ]
+  },
+  {
+    file: 'plugin.ts',
+    what: 'a default quota that turns out to be used is not in the metrics',
+    from: 'channels.quotas.add(described)',
+    to: 'channels.quotas.add([...described])',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: ['a default quota of marked routes only has the metrics of its store']
+  },
+  {
+    file: 'plugin.ts',
+    what: 'of a route with several methods, only the first is known',
+    from: 'for (const method of [declared.method].flat()) {',
+    to: 'for (const method of [declared.method].flat().slice(0, 1)) {',
+    test: 'test/plugin/start-up.test.ts',
+    foundBy: ['the info line lists a route with each of its methods']
+  },
+  {
+    file: 'start/quotas.ts',
+    what: 'a cost of 0 requests is the default',
+    from: 'cost ?? (isEstimated ? 0 : 1)',
+    to: 'cost || (isEstimated ? 0 : 1)',
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['a number as the cost of requests is what each counts, also 0']
+  },
+  {
+    file: 'start/routes.ts',
+    what: 'a default quota that only the function of a mark can name is not listed',
+    from: 'return this.known.some((route) => mayBeMarkedWith(quota, route))',
+    to: 'return this.known.some((route) => isMarkedWith(quota, route))',
+    test: 'test/plugin/start-up.test.ts',
+    foundBy: ['fastify.quotas has the default quota if anything can use it']
+  },
+  {
+    file: 'metrics/recorder.ts',
+    what: 'the series of one mode keep those of the other from starting at 0',
+    from: 'const key = JSON.stringify(labels)',
+    to: 'const key = JSON.stringify({ ...labels, enforced: null })',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: ['each outcome and reason of an operation starts from 0, in each mode']
+  },
+  {
+    file: 'errors.ts',
+    what: 'an error contains URLs of other protocols than HTTP',
+    from: 'value.includes(\'://\')',
+    to: '/^https?:/.test(value)',
+    test: 'test/plugin/registering.test.ts',
+    foundBy: ['of what can hold a secret, the error of an option contains only the type']
+  },
+  {
+    file: 'metrics/store-metrics.ts',
+    what: 'of the quotas with the same name, the emptiest is shown',
+    from: 'known.value >= value',
+    to: 'known.value <= value',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: ['of the quotas of several servers with the same name, the fullest is shown']
+  },
+  {
+    file: 'metrics/store-metrics.ts',
+    what: 'a collection waits for five seconds',
+    from: 'const longestInspection = 500',
+    to: 'const longestInspection = 5000',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: ['a collection waits half a second at most for a store']
+  },
+  {
+    file: 'start/store-changes.ts',
+    what: 'of several scopes, the stores of the last are known',
+    from: 'logged.set(server, [...known, ...added])',
+    to: 'logged.set(server, added)',
+    test: 'test/stores/insured-store-log.test.ts',
+    foundBy: [
+      'each change of a shard is logged once, with the shards of the fallback, and the error'
+    ]
+  },
+  {
+    file: 'start/definition-checks.ts',
+    what: 'unreported can be negative',
+    from: 'typeof value === \'function\' || isNatural(value)',
+    to: 'typeof value === \'function\' || Number.isSafeInteger(value)',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: ['start-up fails if the definition of a quota is not possible, and says why']
   }
 ]

@@ -162,10 +162,13 @@ for (const [what, definition, isRunning, seconds] of waits) {
 t.test('the path of the operation has the prefix, in each scope that has one', async (t) => {
   const app = Fastify()
   const seen: unknown[] = []
-  for (const prefix of ['/tenant-a', '/tenant-b']) {
+  for (const [prefix, options] of [
+    ['/tenant-a', {}],
+    ['/tenant-b', { prefix: '/tenant-b/' }]
+  ] as const) {
     await app.register(
       async (scope) => {
-        await scope.register(quotaPlugin, { authentication: asAlice })
+        await scope.register(quotaPlugin, { authentication: asAlice, ...options })
         scope.post('/chat/:id', { config: { quota: true } }, async () => 'ran')
         scope.post('/api/*', async () => 'ran')
         scope.addHook('onSend', async (request) => {

@@ -4,7 +4,12 @@ import { get } from 'node:http'
 import { Readable } from 'node:stream'
 import { parseList } from 'structured-headers'
 import t from 'tap'
-import { MemoryQuotaStore, protectedOperations, type QuotaOptions } from '../../lib/index.js'
+import {
+  MemoryQuotaStore,
+  protectedOperations,
+  type QuotaOptions,
+  type QuotaStore
+} from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { listen } from '../support/raw-socket.js'
@@ -81,11 +86,19 @@ t.test(
 )
 
 t.test('a response has no fields if nothing was counted or enforced', async (t) => {
+  const store: QuotaStore = {
+    acquire () {
+      throw new Error('gone')
+    },
+    settle () {}
+  }
+  const failing = { operations: protectedOperations, store }
   const without: [string, QuotaOptions, object | null, number][] = [
     ['the option is unset', {}, alice, 200],
     ['the request is not authenticated', { rateLimitHeaders: 'draft-10' }, null, 401],
     ['the quota is disabled', { rateLimitHeaders: 'draft-10', perMinute: 0 }, alice, 200],
-    ['shadow mode', { rateLimitHeaders: 'draft-10', mode: 'shadow' }, alice, 200]
+    ['shadow mode', { rateLimitHeaders: 'draft-10', mode: 'shadow' }, alice, 200],
+    ['one of two stores fails', { rateLimitHeaders: 'draft-10', quotas: { failing } }, alice, 503]
   ]
   for (const [what, options, claims, status] of without) {
     const response = await analyze(await createService(options), claims)

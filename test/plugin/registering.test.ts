@@ -149,13 +149,7 @@ t.test('start-up fails with an error that contains the option and its value', as
     ],
     [{ refusalBody: {} }, /option refusalBody must be a function; it got an object/],
     [{ preferences: true }, /option preferences must be a preference reader .* it got true/],
-    [{ prefix: 'x'.repeat(500) }, /it got "x{100}…"$/],
-    [{ store: { password: 'hunter2' } }, /option store must be a store .* it got an object$/],
-    [
-      { preferences: () => 'hunter2' },
-      /option preferences must be a preference reader .* it got a function$/
-    ],
-    [{ prefix: 'redis://user:hunter2@host' }, /option prefix must start with "\/"; it got a URL$/]
+    [{ prefix: 'x'.repeat(500) }, /it got "x{100}…"$/]
   ]
   for (const [options, message] of invalid) {
     const app = Fastify()
@@ -177,6 +171,18 @@ t.test('start-up fails with an error that contains the option and its value', as
       },
       { code: 'FST_ERR_LLM_QUOTA_OPTION', message }
     )
+  }
+})
+
+t.test('of what can hold a secret, the error of an option contains only the type', async (t) => {
+  for (const [options, message] of [
+    [{ store: { password: 'hunter2' } }, /option store must be a store .* it got an object$/],
+    [{ preferences: () => 'hunter2' }, /must be a preference reader .* it got a function$/],
+    [{ prefix: 'redis://user:hunter2@host' }, /option prefix must start with "\/"; it got a URL$/]
+  ] as const) {
+    await t.rejects(async () => {
+      await Fastify().register(quotaPlugin, Object(options))
+    }, { message })
   }
 })
 

@@ -85,7 +85,9 @@ t.test(
     'host with the same status',
   async (t) => {
     const app = Fastify()
-    app.addHook('onRequest', async ({ headers }) => {
+    const own = { title: 'no such token' }
+    app.addHook('onRequest', async ({ headers }, reply) => {
+      if (headers['x-fails'] === 'own') return reply.code(401).send(own)
       if (headers['x-fails'] === 'yes') {
         throw Object.assign(new Error('no such token'), { statusCode: 401, code: 'OF_THE_HOST' })
       }
@@ -102,5 +104,6 @@ t.test(
       error: 'Unauthorized',
       message: 'no such token'
     })
+    t.same((await analyze(app, null, { headers: { 'x-fails': 'own' } })).json(), own)
   }
 )

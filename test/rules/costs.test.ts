@@ -318,6 +318,14 @@ t.test(
   }
 )
 
+t.test('a number as the cost of requests is what each counts, also 0', async (t) => {
+  for (const cost of [0, 1, 3]) {
+    const quotas = { batch: { perMinute: 9, cost } }
+    const { statuses, counts } = await createHost('batch', { quotas })
+    t.same([await statuses(2), await counts(['batch'])], [[200, 200], [2 * cost]])
+  }
+})
+
 const notAmounts: [string, () => unknown][] = [
   ['throws', failing],
   ...[-1, 1.5, NaN, Infinity, 2 ** 53, '5', null, undefined, 5n, {}].map(

@@ -23,9 +23,10 @@ const cases: [
 ][] = [
   [
     'with any parameters, and the operation is its method and pattern',
-    {},
-    [['POST', '/v1/models/:model']],
+    { perMinute: 3 },
+    [['POST', '/v1/models/:model'], ['POST', '/api/:operation']],
     [
+      ['POST /api/analyze', 200, 'default POST /api/:operation'],
       ['POST /v1/models/a', 200, model],
       ['POST /v1/models/b?x', 200, model],
       ['POST /v1/models/%63', 429, model],
@@ -183,7 +184,7 @@ t.test(
     const values = [undefined, 'chatt', ['chat', 'chatt'], 5, {}, [true]]
     const marks: (() => unknown)[] = [
       fail,
-      async () => fail(),
+      () => Promise.reject(new Error('a mark that rejects ends no process')),
       async () => 'chat',
       ...values.map((value) => () => value)
     ]

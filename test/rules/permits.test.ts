@@ -211,7 +211,6 @@ t.test(
         return permit.refusal === null ? 'ran' : permit.refuse(reply)
       }
     )
-    app.setNotFoundHandler(async (request) => (await app.quotaAcquire(request, 'off')).decisions)
     const rows: [name: string, status: number, body: RegExp, headers: object][] = [
       [
         'messages',
@@ -242,11 +241,19 @@ t.test(
     for (const [name, statusCode, body, headers] of rows) {
       matchExactly(t, await call(name), { statusCode, body, headers }, name)
     }
-    matchExactly(t, (await app.inject('/nowhere?a=b')).json(), [
-      { outcome: 'disabled', operation: { method: 'GET', path: '*' } }
-    ])
   }
 )
+
+t.test('where no route matched, the operation of a permit is *, and not the URL', async (t) => {
+  const { app } = await createHost([])
+  app.setNotFoundHandler(async (request) => {
+    const permit = await app.quotaAcquire(request, 'default')
+    return permit.decisions
+  })
+  matchExactly(t, (await app.inject('/nowhere?a=b')).json(), [
+    { outcome: 'admitted', operation: { method: 'GET', path: '*' } }
+  ])
+})
 
 t.test(
   'refuse uses refusalBody, and throws if there is no refusal or headers were sent',

@@ -116,17 +116,19 @@ for (const [what, between] of [
   })
 }
 
-t.test('a reader that fails after a minute in which it worked is warned of again', async (t) => {
-  const clock = virtualPerformance(t)
-  const { log, state, ask } = await serviceReading(bad)
-  await ask()
-  state.read = good
-  await ask()
-  clock.advance(60_000)
-  state.read = bad
-  await ask()
-  t.equal(log.warnings().length, 2)
-})
+for (const [what, working] of [['returned limits', good], ['had none', () => null]] as const) {
+  t.test(`a reader that fails after a minute in which it ${what} is warned of again`, async (t) => {
+    const clock = virtualPerformance(t)
+    const { log, state, ask } = await serviceReading(bad)
+    await ask()
+    state.read = working
+    await ask()
+    clock.advance(60_000)
+    state.read = bad
+    await ask()
+    t.equal(log.warnings().length, 2)
+  })
+}
 
 t.test('each request for which a preference failed is published, and one warned of', async (t) => {
   virtualPerformance(t)

@@ -374,7 +374,7 @@ const failing: [string, () => unknown][] = [
   [
     'returns a promise that rejects',
     async () => {
-      throw new Error('of the host')
+      throw new Error('a refusalBody that rejects ends no process')
     }
   ],
   [

@@ -31,6 +31,7 @@ const quotas: Record<string, QuotaDefinition> = {
 class WaitingStore implements QuotaStore {
   readonly memory = new MemoryQuotaStore()
   calls = 0
+  settled = 0
   respond = (): void => {}
 
   async acquire (demands: readonly Demand[]): Promise<readonly Acquisition[]> {
@@ -42,6 +43,7 @@ class WaitingStore implements QuotaStore {
   }
 
   async settle (acquisition: Acquisition, used: number): Promise<void> {
+    this.settled += 1
     this.memory.settle(acquisition, used)
   }
 
@@ -161,6 +163,24 @@ for (const [how, way] of Object.entries(ways)) {
     }
   )
 }
+
+t.test('a response that the host has begun meanwhile prevents the operation', async (t) => {
+  const store = new WaitingStore()
+  let finish = (): void => {}
+  const { app, runs } = await createService(store, {
+    respond ({ raw }) {
+      raw.writeHead(200)
+      finish = () => raw.end('of the host')
+      store.respond()
+    }
+  })
+  const response = app.inject({ method: 'POST', url: '/run' })
+  await until('the decision is taken back', () => store.settled === names.length || runs() > 0)
+  finish()
+  t.equal((await response).body, 'of the host')
+  await app.close()
+  t.same([store.counts, runs()], [[0, 0, 0], 0])
+})
 
 t.test('a request that the host has answered meanwhile still has its decisions', async (t) => {
   const store = new WaitingStore()

@@ -210,11 +210,11 @@ const cases: [
       'h/api/analyze? /x',
       'h\\api\\analyze# /x',
       'h/%61nalyze /x',
-      'h/api /x/../analyze',
-      ' /any/api/analyze'
+      'h/api /x/../analyze'
     ],
-    ['analyze /x', 'h/api /other', 'h /api', ' /api/other']
+    ['analyze /x', 'h/api /other', 'h /api']
   ],
+  ['a target under an empty Host is not plain', {}, [' /any/api/analyze'], [' /api/other']],
   [
     'all of a target can be a query or a fragment',
     { options: operation('/') },

@@ -160,13 +160,14 @@ for (const [what, quota, from, to] of windows) {
   })
 }
 
-for (const [hours, timeZone, begins] of [
-  [25, 'Europe/Berlin', '2026-10-24T22:00Z'],
-  [27, 'Antarctica/Casey', '2020-03-07T13:00Z']
+for (const [what, hours, quota, begins] of [
+  ['day of 25 hours', 25, { perDay: 1, timeZone: 'Europe/Berlin' }, '2026-10-24T22:00Z'],
+  ['day of 27 hours', 27, { perDay: 1, timeZone: 'Antarctica/Casey' }, '2020-03-07T13:00Z'],
+  ['month of 31 days', 31 * 24, { perMonth: 1 }, '2026-10-01T00:00Z']
 ] as const) {
-  t.test(`no sweep removes the counter of a day of ${hours} hours before it ends`, async (t) => {
+  t.test(`no sweep removes the counter of a ${what} before it ends`, async (t) => {
     const set = setWallClock(t)
-    const { ask, clock } = await createHost('quota', { quotas: { quota: { perDay: 1, timeZone } } })
+    const { ask, clock } = await createHost('quota', { quotas: { quota } })
     const begin = set(begins)
     t.equal((await ask()).statusCode, 200)
     for (const [minutes, caller, status] of [
@@ -300,6 +301,8 @@ t.test('where clocks are set back across midnight, no day begins twice', async (
     await statusesAt(t, { perDay: 1, timeZone: 'Antarctica/Casey' }, casey),
     [200, 200, 429, 429, 429, 200]
   )
+  const later = casey.slice(2, 4)
+  t.same(await statusesAt(t, { perDay: 1, timeZone: 'Antarctica/Casey' }, later), [200, 429])
 })
 
 t.test(
@@ -456,7 +459,10 @@ t.test(
       [/it got "\+01:00"$/, () => '+01:00'],
       [/it got "Nowhere\/City"$/, () => 'Nowhere/City'],
       [/it got undefined$/, () => Object(undefined).zone],
-      [/it got an object$/, () => Object(Promise.reject(new Error('late')))]
+      [
+        /it got an object$/,
+        () => Object(Promise.reject(new Error('a time zone that rejects ends no process')))
+      ]
     ]
     for (const [failure, timeZone] of failing) {
       const log = captureLog()

@@ -49,7 +49,7 @@ t.test(
     const { clock, primary, store, countOf } = insure()
     const log = captureLog()
     const app = Fastify({ logger: log.logger })
-    for (const prefix of ['/one', '/two']) {
+    for (const prefix of ['/one', '/two', '/three']) {
       await app.register(
         async (scope) => {
           await scope.register(quotaPlugin, { store })
