@@ -529,5 +529,74 @@ export const mutants = [
     to: '',
     test: 'test/rules/extensions.test.ts',
     foundBy: ['an extension that is refused resolves with the decision, which is published']
+  },
+  {
+    file: 'permit/prepare.ts',
+    what: 'the decision without a caller has no limit',
+    from:
+      '    each.limit = limit\n' +
+      '    if (limit === 0) {\n' +
+      '      return each.decideWithout({ outcome: \'disabled\', reason: null, ' +
+      'callerKey: null })\n' +
+      '    }\n' +
+      '    return then(known ?? requester.callerOf(quota.callers), (caller) =>\n' +
+      '      caller instanceof Unidentified\n' +
+      '        ? each.decideWithout(withoutCaller(caller))\n' +
+      '        : prepareCost(each, caller, requester, costs)\n' +
+      '    )\n',
+    to:
+      '    if (limit === 0) {\n' +
+      '      return each.decideWithout({ outcome: \'disabled\', reason: null, ' +
+      'callerKey: null })\n' +
+      '    }\n' +
+      '    return then(known ?? requester.callerOf(quota.callers), (caller) => {\n' +
+      '      if (caller instanceof Unidentified) ' +
+      'return each.decideWithout(withoutCaller(caller))\n' +
+      '      each.limit = limit\n' +
+      '      return prepareCost(each, caller, requester, costs)\n' +
+      '    })\n',
+    test: 'test/plugin/decisions.test.ts',
+    foundBy: ['a decision contains the limit, with or without a caller']
+  },
+  {
+    file: 'permit/decide.ts',
+    what: 'the decision of a store that fails has no caller key',
+    from:
+      '      const { callerKey } = each.demand\n' +
+      '      each.decideWithout({ outcome: \'unavailable\', reason: \'store\', callerKey })\n',
+    to:
+      '      each.decideWithout({ outcome: \'unavailable\', reason: \'store\', ' +
+      'callerKey: null })\n',
+    test: 'test/plugin/decisions.test.ts',
+    foundBy: ['an unavailable decision has the caller\'s key if the caller is known']
+  },
+  {
+    file: 'permit/take-permit.ts',
+    what: 'a refused request has the decisions of all quotas that refuse it',
+    from:
+      '  for (const { decision } of quotas) {\n' +
+      '    if (decision !== null && (refusal === null || decision === refusal)) ' +
+      'decisions.push(decision)\n',
+    to:
+      '  for (const { decision, refuses } of quotas) {\n' +
+      '    if (decision !== null && (refusal === null || refuses)) decisions.push(decision)\n',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: ['a request that several quotas refuse has the decision of one alone']
+  },
+  {
+    file: 'handler-permit.ts',
+    what: 'end does not wait for the store',
+    from: '    return this.#permit.end()\n',
+    to: '    this.#permit.end()\n',
+    test: 'test/rules/permits.test.ts',
+    foundBy: ['end resolves when the store has settled, and await using waits for it']
+  },
+  {
+    file: 'permit/standing.ts',
+    what: 'resetsAt can be a fraction',
+    from: 'return Math.round(wallClock() + windowRemaining)',
+    to: 'return wallClock() + windowRemaining',
+    test: 'test/plugin/standing.test.ts',
+    foundBy: ['resetsAt is a whole number of milliseconds, whatever the clock of the store']
   }
 ]

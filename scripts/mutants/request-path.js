@@ -530,5 +530,26 @@ export const mutants = [
       'the refusal has the default body if refusalBody fails, and the error is logged',
       'a refusalBody that rejects ends no process'
     ]
+  },
+  {
+    file: 'subject/request-target.ts',
+    what: 'a slash that is encoded in lower case is plain',
+    from: '/%2f/i',
+    to: '/%2F/',
+    test: 'test/rules/spellings.test.ts',
+    foundBy: ['an encoded slash is not plain, in letters of either case']
+  },
+  {
+    file: 'earlier/plugin.ts',
+    what: 'an empty first entry of X-Forwarded-For is no entry',
+    from:
+      '  if (forwarded.trim() === \'\') return String(raw.socket.remoteAddress)\n' +
+      '  return forwarded.replace(/,.*/s, \'\').trim()\n',
+    to: '  return forwarded.replace(/,.*/s, \'\').trim() || String(raw.socket.remoteAddress)\n',
+    test: 'test/rules/earlier.test.ts',
+    foundBy: [
+      'the first entry of X-Forwarded-For, trimmed, identifies the caller, even ' +
+        'if it is empty, or the address of the peer if the header is missing or blank'
+    ]
   }
 ]

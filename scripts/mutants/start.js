@@ -505,5 +505,62 @@ export const mutants = [
     to: 'typeof value === \'function\' || Number.isSafeInteger(value)',
     test: 'test/rules/several-quotas.test.ts',
     foundBy: ['start-up fails if the definition of a quota is not possible, and says why']
+  },
+  {
+    file: 'plugin.ts',
+    what: 'only the changes of the store of the plugin itself are logged',
+    from: '    settings.map(({ store }) => store)\n',
+    to: '    [store]\n',
+    test: 'test/stores/insured-store-log.test.ts',
+    foundBy: ['the changes of a store that only a named quota has are logged, too']
+  },
+  {
+    file: 'start/store-changes.ts',
+    what: 'of the servers that share a store, only the first logs its changes',
+    from:
+      '  const known = logged.get(server) ?? []\n' +
+      '  const added = stores.filter((store) => !known.includes(store))\n' +
+      '  logged.set(server, [...known, ...added])\n',
+    to:
+      '  const known = logged.get(insuredStoreChanges) ?? []\n' +
+      '  const added = stores.filter((store) => !known.includes(store))\n' +
+      '  logged.set(insuredStoreChanges, [...known, ...added])\n',
+    test: 'test/stores/insured-store-log.test.ts',
+    foundBy: ['each of two servers that share a store logs its changes']
+  },
+  {
+    file: 'permit/quota-log.ts',
+    what: 'refusals are logged at the level debug of the logger alone',
+    from: '!levelsAboveDebug.includes(log.level)',
+    to: 'log.level === \'debug\'',
+    test: 'test/plugin/decisions.test.ts',
+    foundBy: ['refusals are logged if the logger writes lines of the level debug']
+  },
+  {
+    file: 'plugin.ts',
+    what: 'the option preferences: false is decorated',
+    from: 'reader !== undefined && reader !== false && ',
+    to: 'reader !== undefined && ',
+    test: 'test/plugin/registering.test.ts',
+    foundBy: ['the plugin adds the decorators of the contract only']
+  },
+  {
+    file: 'plugin.ts',
+    what: 'if a preClose hook throws, the permits of the first scope alone are settled',
+    from: '    known.push(run)\n',
+    to: '',
+    test: 'test/plugin/closing.test.ts',
+    foundBy: ['the permits of each scope are settled, also if a preClose hook throws: fastify']
+  },
+  {
+    file: 'log.ts',
+    what: 'a logger that throws again changes the response',
+    from:
+      '    try {\n' +
+      '      log[level](message)\n' +
+      '    } catch {}\n',
+    to: '    log[level](message)\n',
+    test: 'test/regressions/asynchronous-decisions.test.ts',
+    foundBy: ['a logger that always throws changes no response']
   }
 ]

@@ -306,6 +306,34 @@ for (const [version, create] of versions) {
     await t.rejects(app.close(), { message: 'of the host' })
     t.same(atClose, [[0, 70 * streams], [0, 70 * streams]])
   })
+  t.test(
+    `the permits of each scope are settled, also if a preClose hook throws: ${version}`,
+    async (t) => {
+      const app: FastifyInstance = create()
+      app.addHook('preClose', async () => {
+        throw new Error('of the host')
+      })
+      const scopes: [scope: FastifyInstance, store: MemoryQuotaStore][] = []
+      for (const prefix of ['/one', '/two', '/three']) {
+        const store = new MemoryQuotaStore()
+        await app.register(
+          async (scope) => {
+            await scope.register(quotaPlugin, { store, quotas: { streams: { concurrent: 1 } } })
+            scopes.push([scope, store])
+          },
+          { prefix }
+        )
+      }
+      await listen(app)
+      const counts = () => scopes.map(([, store]) => store.peek(places)?.count)
+      for (const [scope] of scopes) {
+        await scope.quotaAcquire(localAuthentication('alice'), 'streams')
+      }
+      t.same(counts(), [1, 1, 1])
+      await t.rejects(app.close(), { message: 'of the host' })
+      t.same(counts(), [0, 0, 0])
+    }
+  )
   for (const url of ['/stream', '/permit']) {
     t.test(
       `what is decided after the connections were closed is settled: ${version}, ${url}`,

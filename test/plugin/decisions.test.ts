@@ -27,6 +27,7 @@ import { setWallClock } from '../support/wall-clock.js'
 
 const operation = { method: 'POST', path: '/api/analyze' }
 const aliceKey = callerKey(tokenAuthentication(alice))
+const away = Object.assign(new Error('away'), { statusCode: 500 })
 
 t.test('quotaDecisions is the channel fastify-llm-quota:decision', async (t) => {
   t.equal(quotaDecisions, channel('fastify-llm-quota:decision'))
@@ -130,6 +131,34 @@ t.test(
     }
   }
 )
+
+t.test('a decision contains the limit, with or without a caller', async (t) => {
+  const preferences = new Map([['rate-limit.per-minute', 7]])
+  const app = await createService({ preferences })
+  for (const claims of [alice, null]) {
+    const messages = await published(async () => analyze(app, claims))
+    matchExactly(t, messages, [{ decision: { limit: 7 } }])
+  }
+})
+
+t.test("an unavailable decision has the caller's key if the caller is known", async (t) => {
+  const fails = (): never => {
+    throw new Error('away')
+  }
+  const failing: [reason: string, definition: QuotaDefinition, callerKey: unknown][] = [
+    ['store', { store: { acquire: fails, settle () {} } }, aliceKey],
+    ['limit', { perDay: fails }, aliceKey],
+    ['cost', { cost: fails }, aliceKey],
+    ['time-zone', { perDay: 1, timeZone: fails }, aliceKey],
+    ['authentication', { authentication: () => Promise.reject(away) }, null]
+  ]
+  for (const [reason, definition, callerKey] of failing) {
+    const operations = [operation]
+    const app = await createService({ quotas: { chat: { ...definition, operations } } })
+    const messages = await published(async () => analyze(app, alice))
+    matchExactly(t, messages, [{ decision: { outcome: 'unavailable', reason, callerKey } }])
+  }
+})
 
 // Quotas that a caller has used up, how long to wait for each, and the `t` of its header.
 const waits: [what: string, definition: QuotaDefinition, isRunning: boolean, number][] = [
@@ -239,6 +268,16 @@ for (const mode of ['enforce', 'shadow'] as const) {
     }
   )
 }
+
+t.test('refusals are logged if the logger writes lines of the level debug', async (t) => {
+  for (const [level, count] of [['trace', 1], ['debug', 1], ['info', 0], ['silent', 0]] as const) {
+    const log = captureLog(level)
+    const app = await createService({}, { logger: log.logger })
+    await analyze(app, null)
+    const lines = log.lines.filter(({ msg }) => msg === 'the quota refuses the request')
+    t.same(lines.map(({ level }) => level), Array(count).fill(20), level)
+  }
+})
 
 t.test(
   'a decision by the overflow counter says so, and the first one causes one warning',

@@ -23,7 +23,7 @@ t.test(
 t.test('the plugin adds the decorators of the contract only', async (t) => {
   const app = Fastify()
   const before = new Set(Object.keys(app))
-  await app.register(quotaPlugin)
+  await app.register(quotaPlugin, { preferences: false })
   await app.ready()
   t.same(
     Object.keys(app)

@@ -82,6 +82,15 @@ t.test(
   }
 )
 
+t.test('resetsAt is a whole number of milliseconds, whatever the clock of the store', async (t) => {
+  const { app, clock, standing } = await service()
+  await analyze(app, alice)
+  clock.advance(0.25)
+  const { windowRemaining, resetsAt } = await standing(alice)
+  t.equal(windowRemaining, 59_999.75)
+  t.ok(Number.isInteger(resetsAt), String(resetsAt))
+})
+
 t.test('remaining is never negative, and null if the limit is 0', async (t) => {
   const preferences = new Map<string, unknown>()
   const { app, standing } = await service({

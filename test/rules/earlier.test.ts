@@ -89,7 +89,7 @@ const callers: [
   [['198.51.100.1'], ['198.51.100.2'], false],
   [['10.0.0.1, 198.51.100.1'], ['10.0.0.2, 198.51.100.1'], false],
   [['unknown words'], ['unknown words'], true],
-  [[', 198.51.100.1'], [',198.51.100.2'], true],
+  [[', 198.51.100.1', '192.0.2.1'], [',198.51.100.2', '192.0.2.2'], true],
   ...[undefined, '', '   '].flatMap((none): typeof callers => [
     [[none, '192.0.2.1'], [none, '192.0.2.2'], false],
     [[none, '192.0.2.1'], [none, '192.0.2.1'], true]
@@ -97,8 +97,8 @@ const callers: [
 ]
 
 t.test(
-  'the first entry of X-Forwarded-For, trimmed, identifies the caller, or the address of ' +
-    'the peer if that is blank',
+  'the first entry of X-Forwarded-For, trimmed, identifies the caller, even if it is empty, or ' +
+    'the address of the peer if the header is missing or blank',
   async (t) => {
     for (const [one, other, isSame] of callers) {
       const app = await createEarlier({ perMinute: 1 }, { trustProxy: true })

@@ -324,6 +324,28 @@ t.test('charge and end settle the permit alone, once; await using ends it', asyn
   t.same(await counts(names), [2, 8, 1])
 })
 
+t.test('end resolves when the store has settled, and await using waits for it', async (t) => {
+  const memory = new MemoryQuotaStore()
+  let settled = 0
+  const store: QuotaStore = {
+    acquire: (demands) => memory.acquire(demands),
+    settle: async (...given) => {
+      await new Promise(setImmediate)
+      memory.settle(...given)
+      settled += 1
+    }
+  }
+  const { app } = await createHost([], { quotas, store })
+  const permit = await app.quotaAcquire(localAuthentication('alice'), 'sockets')
+  await permit.end()
+  t.equal(settled, 1)
+  {
+    await using used = await app.quotaAcquire(localAuthentication('alice'), 'sockets')
+    t.equal(used.refusal, null)
+  }
+  t.equal(settled, 2)
+})
+
 t.test('a permit that is ended twice frees its place once', async (t) => {
   const store = new FailingStore()
   const { app } = await createHost([], { quotas, store })

@@ -494,6 +494,15 @@ t.test(
   }
 )
 
+t.test('a request that several quotas refuse has the decision of one alone', async (t) => {
+  const quotas = { days: { perDay: 1 }, hours: { perHour: 1 } }
+  const { ask } = await createHost(Object.keys(quotas), { quotas })
+  await ask()
+  const messages = await published(ask)
+  matchExactly(t, messages, [{ decision: { quota: 'days', outcome: 'rejected' } }])
+  matchExactly(t, messages[0]?.request?.quotaDecisions, [{ quota: 'days', outcome: 'rejected' }])
+})
+
 const range = { least: 500, most: 1500 }
 const tokens = { perMinute: { tokens: 5 } }
 const aCost =

@@ -165,6 +165,15 @@ for (const [layout, declare] of Object.entries(layouts)) {
   )
 }
 
+t.test('an encoded slash is not plain, in letters of either case', async (t) => {
+  const statusFor = await serve(t)
+  for (const slash of ['%2f', '%2F']) {
+    for (const target of [`/api/analyze${slash}x`, `/x${slash}analyze`]) {
+      t.equal(await statusFor(target), 401, target)
+    }
+  }
+})
+
 const post =
   (...paths: readonly string[]) =>
     (app: FastifyInstance) => {

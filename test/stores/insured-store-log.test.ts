@@ -43,6 +43,25 @@ t.test('a server logs the changes of its own store, until it has closed', async 
   t.same(log.warnings(), [], 'closed')
 })
 
+t.test('the changes of a store that only a named quota has are logged, too', async (t) => {
+  const { primary, store, countOf } = insure()
+  const log = captureLog()
+  const app = await createService({ quotas: { chat: { store } } }, { logger: log.logger })
+  await app.ready()
+  primary.manner = 'throws'
+  await countOf()
+  matchExactly(t, log.warnings(), [/primary store fails; its fallback counts/])
+})
+
+t.test('each of two servers that share a store logs its changes', async (t) => {
+  const { primary, store, countOf } = insure()
+  const logs = [captureLog(), captureLog()]
+  for (const { logger } of logs) await createService({ store }, { logger })
+  primary.manner = 'throws'
+  await countOf()
+  for (const log of logs) matchExactly(t, log.warnings(), [/primary store fails/])
+})
+
 t.test(
   'each change of a shard is logged once, with the shards of the fallback, and the error',
   async (t) => {
