@@ -189,11 +189,6 @@ for (const [what, quotas, statusCode, refusing, reason] of refusals) {
         }
       ]
     )
-    t.equal(messages.length, 1, 'the refusing decision alone is published')
-    t.same(
-      messages.map(({ request }) => [request?.quota, request?.quotaDecisions]),
-      messages.map(({ decision }) => [decision, [decision]])
-    )
     await app.close()
   })
 }
@@ -500,7 +495,9 @@ t.test('a request that several quotas refuse has the decision of one alone', asy
   await ask()
   const messages = await published(ask)
   matchExactly(t, messages, [{ decision: { quota: 'days', outcome: 'rejected' } }])
-  matchExactly(t, messages[0]?.request?.quotaDecisions, [{ quota: 'days', outcome: 'rejected' }])
+  const { request, decision } = messages[0] ?? {}
+  t.equal(request?.quota, decision)
+  t.same(request?.quotaDecisions, [decision])
 })
 
 const range = { least: 500, most: 1500 }
