@@ -90,7 +90,7 @@ export const mutants = [
     from: 'described.unshift(describeQuota(quota))',
     to: 'described.slice().unshift(describeQuota(quota))',
     test: 'test/plugin/start-up.test.ts',
-    foundBy: ['fastify.quotas has the default quota if anything can use it']
+    foundBy: ['fastify.quotas has the default quota, first, if anything can use it']
   },
   {
     file: 'start/definition-checks.ts',
@@ -179,7 +179,7 @@ export const mutants = [
     to: "logLine(log, enforced ? 'debug' : 'info', properties,",
     test: 'test/plugin/decisions.test.ts',
     foundBy: [
-      'what the mode shadow refuses or would refuse is logged at debug with a shortened caller key'
+      'a refusal in the mode shadow is logged at debug with its decision and a short caller key'
     ]
   },
   {
@@ -189,7 +189,7 @@ export const mutants = [
     to: 'decision.callerKey',
     test: 'test/plugin/decisions.test.ts',
     foundBy: [
-      'what the mode enforce refuses or would refuse is logged at debug with a shortened caller key'
+      'a refusal in the mode enforce is logged at debug with its decision and a short caller key'
     ]
   },
   {
@@ -454,7 +454,7 @@ export const mutants = [
     from: 'return this.known.some((route) => mayBeMarkedWith(quota, route))',
     to: 'return this.known.some((route) => isMarkedWith(quota, route))',
     test: 'test/plugin/start-up.test.ts',
-    foundBy: ['fastify.quotas has the default quota if anything can use it']
+    foundBy: ['fastify.quotas has the default quota, first, if anything can use it']
   },
   {
     file: 'metrics/recorder.ts',
@@ -562,5 +562,15 @@ export const mutants = [
     to: '    log[level](message)\n',
     test: 'test/regressions/asynchronous-decisions.test.ts',
     foundBy: ['a logger that always throws changes no response']
+  },
+  {
+    file: 'permit/quota-log.ts',
+    what: 'the line of a refusal does not tell all of its decision',
+    from: '    held,\n    retryAfter,\n',
+    to: '',
+    test: 'test/plugin/decisions.test.ts',
+    foundBy: [
+      'a refusal in the mode enforce is logged at debug with its decision and a short caller key'
+    ]
   }
 ]

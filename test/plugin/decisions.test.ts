@@ -234,7 +234,7 @@ t.test('the path of the operation / is the prefix, and / where there is none', a
 
 for (const mode of ['enforce', 'shadow'] as const) {
   t.test(
-    `what the mode ${mode} refuses or would refuse is logged at debug with a shortened caller key`,
+    `a refusal in the mode ${mode} is logged at debug with its decision and a short caller key`,
     async (t) => {
       const log = captureLog('debug')
       const app = await createService({ mode, perMinute: 1 }, { logger: log.logger })
@@ -252,6 +252,8 @@ for (const mode of ['enforce', 'shadow'] as const) {
           caller: /^[0-9a-f]{8}$/,
           limit: 1,
           count: 1,
+          held: 0,
+          retryAfter: 60,
           overflow: false,
           enforced
         },

@@ -228,7 +228,7 @@ t.test('a quota of a route with neither cost nor unreported is warned of', async
   }
 })
 
-t.test('fastify.quotas has the default quota if anything can use it', async (t) => {
+t.test('fastify.quotas has the default quota, first, if anything can use it', async (t) => {
   const chat = { chat: { perMinute: 5 } }
   const marked = { config: { quota: ['chat', 'default'] } }
   const chosen = { config: { quota: () => 'default' } }
