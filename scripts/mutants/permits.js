@@ -54,6 +54,14 @@ export const mutants = [
   },
   {
     file: 'permit/usage.ts',
+    what: 'without a report, a request counts the most of its range',
+    from: 'if (unreported === undefined) return this.#granted',
+    to: 'if (unreported === undefined) return this.#demand.most',
+    test: 'test/rules/held-costs.test.ts',
+    foundBy: ['a request of a range counts what it was granted if nothing is reported']
+  },
+  {
+    file: 'permit/usage.ts',
     what: 'an unreported of 0 is what was granted',
     from: "if (typeof unreported === 'number') return unreported",
     to: "if (typeof unreported === 'number') return unreported || this.#granted",
@@ -505,6 +513,14 @@ export const mutants = [
     to: 'if (windowRemaining === null) return null',
     test: 'test/rules/time-zones.test.ts',
     foundBy: ['resetsAt is when the day or month ends, also before a request opens it']
+  },
+  {
+    file: 'permit/take-permit.ts',
+    what: 'a refused request has the decisions of all quotas that refuse it',
+    from: 'decision === refusal)) decisions',
+    to: "decision.outcome !== 'admitted')) decisions",
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: ['a refused request has one decision, also if several of its quotas refuse it']
   },
   {
     file: 'permit/take-permit.ts',
