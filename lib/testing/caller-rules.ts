@@ -128,6 +128,17 @@ export const callerRules: Rules = {
     [1, minute - 2, 1].map((gap) => [gap, quota.peek(...overflowing)])
   ],
 
+  'peek finds the overflow counter if the sweep that is due removes no counter': (
+    quota,
+    { tracked, overflowing }
+  ) => [
+    quota.visit(tracked),
+    minute / 2,
+    quota.visit(overflowing),
+    minute / 2,
+    quota.peek(...overflowing)
+  ],
+
   'list returns each caller whose own counter in the quota has an open window, and no other': (
     quota,
     { all, tracked: [own = 0], later }

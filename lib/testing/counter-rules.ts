@@ -74,6 +74,11 @@ export const counterRules: Rules = {
   ...windowRules,
   ...withPeeks(windowRules),
 
+  'a rejected request rejects none of those that arrive together with it': (quota) => [
+    quota.acquire(1, 1),
+    simultaneous(...quota.visit([1, 2, 1, 3], 1))
+  ],
+
   'peek changes nothing': (quota) => {
     const gaps = [0, quota.window, quota.window - 1]
     return gaps.map((gap) => [gap, quota.peek(1), 1, quota.acquire(1)])

@@ -24,6 +24,12 @@ export const settleRules: Rules = {
     ]
   },
 
+  'holds nothing of a request whose cost is no estimate': (quota) => [
+    quota.acquire(1, unlimited, 3),
+    quota.peek(1),
+    quota.list()
+  ],
+
   'holds no more than it counts, although the count cannot exceed the largest integer': (quota) => {
     const largest = quota.hold(1, unlimited)
     return [largest, quota.hold(1, 5), settle(largest, 0), quota.peek(1), quota.list()]

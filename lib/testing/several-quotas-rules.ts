@@ -1,7 +1,15 @@
 import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
 import type { Rules } from './rules.js'
-import { range, request, settle, simultaneous, type Steps, type StoreCall } from './steps.js'
+import {
+  clearCounters,
+  range,
+  request,
+  settle,
+  simultaneous,
+  type Steps,
+  type StoreCall
+} from './steps.js'
 import {
   budget,
   day,
@@ -51,6 +59,14 @@ const placeRules: Rules = {
     const read = [streams.peek(1), streams.list()]
     return [read, first, second, read, streams.forget(1), read, settle(first), settle(second), read]
   },
+
+  'clearCounters frees all places': () => [
+    streams.visit([1, 1, 2]),
+    clearCounters,
+    streams.list(),
+    streams.inspect(),
+    streams.visit([1, 2], 1)
+  ],
 
   'frees each of many places once, also if they are settled together': () => {
     const requests = range(32).map(() => streams.acquire(1))
@@ -149,6 +165,16 @@ const severalRules: Rules = {
         request(...demands),
         request(...[...demands].reverse()),
         countsOf(full)
+      ]
+    }),
+
+  'says of each demand of a rejected request whether it has room': () =>
+    range(4).map((full) => {
+      const limits = range(4).map((index) => (index === full ? 2 : 5))
+      return [
+        request(...together(full, [5, 5, 5, 5], [2, 2, 2, 1])),
+        request(...together(full, [5, 5, 5, 5], [0, 0, 0, 1])),
+        request(...together(full, limits, [2, 2, 2, 1]))
       ]
     }),
 

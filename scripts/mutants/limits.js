@@ -173,6 +173,14 @@ export const mutants = [
   },
   {
     file: 'limit/preferences.ts',
+    what: 'each good answer begins the minute again after which a failure is logged',
+    from: 'this.#wellSince ??= clock()',
+    to: 'this.#wellSince = clock()',
+    test: 'test/rules/preferences.test.ts',
+    foundBy: ['a reader that fails after a minute in which it returned limits is warned of again']
+  },
+  {
+    file: 'limit/preferences.ts',
     what: 'the next outage is not logged',
     from: '    this.#wellSince ??= clock()\n',
     to: '',

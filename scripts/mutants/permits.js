@@ -54,6 +54,14 @@ export const mutants = [
   },
   {
     file: 'permit/usage.ts',
+    what: 'without a report, a request counts the most of its range',
+    from: 'if (unreported === undefined) return this.#granted',
+    to: 'if (unreported === undefined) return this.#demand.most',
+    test: 'test/rules/held-costs.test.ts',
+    foundBy: ['a request of a range counts what it was granted if nothing is reported']
+  },
+  {
+    file: 'permit/usage.ts',
     what: 'an unreported of 0 is what was granted',
     from: "if (typeof unreported === 'number') return unreported",
     to: "if (typeof unreported === 'number') return unreported || this.#granted",

@@ -345,6 +345,43 @@ const lua = [
     )
   },
   {
+    file: 'store/redis/decide.lua',
+    what: 'what counts requests is held, too',
+    from: 'if demand.isEstimate then counter.held = counter.held + granted end',
+    to: 'counter.held = counter.held + granted',
+    ...byRule(redisContract, 'holds nothing of a request whose cost is no estimate')
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'a rejected request rejects those after it in the call',
+    from:
+      'for _ = 1, requestCount do\n' +
+      '  local size, hasPlaces\n' +
+      "  size, hasPlaces, at = unpackNumbers('dd', NUMBERS, at)\n" +
+      '  nameAt = nameAt + hasPlaces\n' +
+      '  local isAdmitted = true\n',
+    to:
+      'local isAdmitted = true\n' +
+      'for _ = 1, requestCount do\n' +
+      '  local size, hasPlaces\n' +
+      "  size, hasPlaces, at = unpackNumbers('dd', NUMBERS, at)\n" +
+      '  nameAt = nameAt + hasPlaces\n',
+    ...byRule(
+      redisContract,
+      'a rejected request rejects none of those that arrive together with it'
+    )
+  },
+  {
+    file: 'store/redis/list.lua',
+    what: 'a caller whose places have all ended is listed with 0',
+    from: 'if count > 0 then add(caller, count, count, 0, 0) end',
+    to: 'add(caller, count, count, 0, 0)',
+    ...byTest(
+      'test/servers/redis-places.test.ts',
+      'a caller whose places have all ended is neither listed nor counted'
+    )
+  },
+  {
     file: 'store/redis/list.lua',
     what: 'a window that is over is listed',
     from: 'elseif counter.ends > now then',
@@ -417,6 +454,20 @@ const lua = [
 ]
 
 const sql = [
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'clearCounters keeps the places',
+    from: '  DELETE FROM llm_quota_counters;\n  DELETE FROM llm_quota_places;\n',
+    to: '  DELETE FROM llm_quota_counters;\n',
+    ...byRule(postgresContract, 'clearCounters frees all places')
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'no demand of a rejected request has room',
+    from: 'has_room := is_admitted OR llm_quota_has_room(',
+    to: 'has_room := is_admitted AND llm_quota_has_room(',
+    ...byRule(postgresContract, 'says of each demand of a rejected request whether it has room')
+  },
   {
     file: 'store/postgres/schema.sql',
     what: 'a window is open a millisecond longer',

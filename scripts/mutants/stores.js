@@ -476,6 +476,17 @@ export const mutants = [
   },
   {
     file: 'store/memory/memory-counters.ts',
+    what: 'peek takes a sweep that is due for one that makes room',
+    from: '!(now >= this.#sweepIsDueAt && this.#hasExpired(now, length))',
+    to: 'now < this.#sweepIsDueAt',
+    test: contract,
+    foundBy: [
+      'in the memory store, peek finds the overflow counter if the sweep that is due removes no ' +
+        'counter'
+    ]
+  },
+  {
+    file: 'store/memory/memory-counters.ts',
     what: 'peek takes a dead counter for removed before a sweep is due',
     from: '!(now >= this.#sweepIsDueAt && this.#hasExpired(now, length))',
     to: '!this.#hasExpired(now, length)',

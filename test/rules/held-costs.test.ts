@@ -105,6 +105,17 @@ t.test('a request is granted as much of its range as there is room for', async (
   }
 })
 
+t.test('a request of a range counts what it was granted if nothing is reported', async (t) => {
+  const tokens: QuotaDefinition = { perMinute: { tokens: 10 }, cost: { least: 1, most: 8 } }
+  const { begin, standings } = await createHost('tokens', { quotas: { tokens } })
+  for (const [granted, count] of [[8, 8], [2, 10]]) {
+    const { request, end } = await begin()
+    await end()
+    matchExactly(t, request.quota, { granted })
+    matchExactly(t, await standings(['tokens']), [{ count, held: 0 }])
+  }
+})
+
 t.test('a range with the greatest limit is granted as a whole', async (t) => {
   const tokens = Number.MAX_SAFE_INTEGER
   const quotas: Quotas = { tokens: { perMinute: { tokens }, cost: { least: 1, most: tokens } } }

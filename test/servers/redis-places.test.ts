@@ -84,6 +84,21 @@ t.test('each key of places expires after 30 s, and with the last place', async (
   t.same(await one.list('streams.concurrent'), { callers: [], cursor: null })
 })
 
+t.test('a caller whose places have all ended is neither listed nor counted', async (t) => {
+  const { clock, one: ended, other } = start(t)
+  await acquireOne(ended, 'alice', place())
+  await acquireOne(ended, 'bob', place())
+  clock.advance(29_999)
+  await acquireOne(other, 'alice', place())
+  clock.advance(1)
+  // Without a call that decides, which would remove what has ended.
+  const { callers } = await other.list('streams.concurrent')
+  t.same(callers.map(({ callerKey, count }) => [callerKey, count]), [['alice', 1]])
+  clock.advance(30_000)
+  t.same(await other.list('streams.concurrent'), { callers: [], cursor: null })
+  t.match(await other.inspect('streams.concurrent'), { trackedCallers: 0 })
+})
+
 t.test('a caller is listed and counted until its last place is free', async (t) => {
   const { one } = start(t)
   const entries = [

@@ -144,6 +144,23 @@ const faults: Record<string, Record<string, Fault>> = {
       }
     })
   },
+  'a rejected request rejects none of those that arrive together with it': {
+    'rejects what arrives after a rejected request': (_, base) => {
+      let isRejecting = false
+      return {
+        async acquire (demands) {
+          const asked = demands.map((demand) =>
+            isRejecting ? { ...demand, least: demand.limit + 1, most: demand.limit + 1 } : demand
+          )
+          const acquisitions = base.acquire(asked)
+          isRejecting = acquisitions.some((acquisition) => acquisition?.admitted === false)
+          await setImmediate()
+          isRejecting = false
+          return acquisitions
+        }
+      }
+    }
+  },
   'peek changes nothing': {
     'peek counts': (_, base) => ({
       peek (demand) {
@@ -270,6 +287,15 @@ const faults: Record<string, Record<string, Fault>> = {
       }
     })
   },
+  'peek finds the overflow counter if the sweep that is due removes no counter': {
+    'peek takes a sweep that is due for room': (store, base) => ({
+      peek (demand) {
+        const quota = store.quotaOf(demand.counters)
+        const isNew = demand.window !== null && !quota.counters.has(demand.callerKey)
+        return isNew && store.isSweepDue(quota) ? null : base.peek(demand)
+      }
+    })
+  },
   'list returns each caller whose own counter in the quota has an open window, and no other': {
     'list returns windows that are over': (store) => ({
       list (counters) {
@@ -294,11 +320,13 @@ const faults: Record<string, Record<string, Fault>> = {
       acquire: (demands) => base.acquire(demands.map(withoutUnit))
     })
   },
-  'holds an estimate until it is settled, and then counts what was used': {
-    'never holds anything': () => ({ heldBy: () => 0 }),
+  'holds nothing of a request whose cost is no estimate': {
     'holds exact costs, too': (_, base) => ({
       acquire: (demands) => base.acquire(demands.map((each) => ({ ...each, isEstimate: true })))
-    }),
+    })
+  },
+  'holds an estimate until it is settled, and then counts what was used': {
+    'never holds anything': () => ({ heldBy: () => 0 }),
     'never settles': () => ({ settle () {} }),
     'settles without an end of what is held': () => ({ letGo () {} }),
     'takes nothing back': () => ({ lower () {} }),
@@ -567,6 +595,16 @@ const faults: Record<string, Record<string, Fault>> = {
       }
     })
   },
+  'clearCounters frees all places': {
+    'clearCounters keeps places': (store) => ({
+      clearCounters () {
+        for (const [name, { counters }] of store.quotas) {
+          const isOfPlaces = [...counters.values()].some(({ tally }) => tally?.length === null)
+          if (!isOfPlaces) store.quotas.delete(name)
+        }
+      }
+    })
+  },
   'takes a place if there are fewer concurrent requests than the limit, and frees it once': {
     'frees a place twice': (_, base) => ({
       lower (entry, less) {
@@ -660,6 +698,15 @@ const faults: Record<string, Record<string, Fault>> = {
     }),
     'counts the demands with room of what it rejects': () => ({
       rejectedAmount: ({ least }, hasRoom) => (hasRoom ? least : 0)
+    })
+  },
+  'says of each demand of a rejected request whether it has room': {
+    'no demand of a rejected request has room': (_, base) => ({
+      acquire (demands) {
+        const acquisitions = base.acquire(demands)
+        if (acquisitions.every(({ admitted }) => admitted)) return acquisitions
+        return acquisitions.map((acquisition) => ({ ...acquisition, admitted: false }))
+      }
     })
   },
   'a rejected request opens the windows of its other demands, as far as they were asked': {
