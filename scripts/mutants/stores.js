@@ -445,9 +445,8 @@ export const mutants = [
     to: '    this.#counters.clear()',
     test: contract,
     foundBy: [
-
-      'in the memory store, settling takes nothing back from a removed counter, whether or not ' +
-      'there is another one'
+      'in the memory store, clearCounters removes all counters and places, and resets the sweeps ' +
+        'and their interval'
     ]
   },
   {
