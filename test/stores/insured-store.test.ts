@@ -19,6 +19,7 @@ import {
   publishedChanges,
   ToldStore
 } from '../support/told-store.js'
+import { unhandledRejections } from '../support/unhandled.js'
 
 const admitted: Acquisition = {
   admitted: true,
@@ -424,9 +425,6 @@ t.test(
             answered(clock, store.acquire([demand('a', estimate(3)), demand('a', place())])),
           { message: 'no response within 15 ms' }
         )
-        // Settling fails as well, which nobody notices.
-        fallback.manner = 'rejects'
-        primary.manner = 'throws'
         await pass(clock, 100)
         const expected =
           admitted && manner === 'answers late' ? ['settle 77 with 0', 'settle 77 with 0'] : []
@@ -435,6 +433,19 @@ t.test(
     }
   }
 )
+
+t.test('a late result that cannot be settled is ignored, and no unhandled rejection', async (t) => {
+  const unhandled = unhandledRejections(t)
+  for (const manner of ['throws', 'rejects'] as const) {
+    const { clock, primary, store } = insure()
+    primary.manner = 'answers late'
+    await answered(clock, store.acquire([demand('a', estimate(3))]))
+    primary.manner = manner
+    await pass(clock, 100)
+    t.same(primary.told, ['settle 77 with 0'], manner)
+  }
+  t.same(unhandled, [])
+})
 
 t.test(
   'a late result is also settled by a client whose promises run nothing before they are awaited',
