@@ -1,7 +1,7 @@
 import { unlimited } from '../store/counter.js'
 import { withPeeks, type Rules } from './rules.js'
 import { clearCounters, settle, simultaneous } from './steps.js'
-import { minute, otherQuota, tokens } from './test-quota.js'
+import { minute, otherQuota, streams, tokens } from './test-quota.js'
 
 // docs/rules.md, "Sweep" and "Caller cap and overflow counter"
 const sweepRules: Rules = {
@@ -75,15 +75,17 @@ export const callerRules: Rules = {
       quota.retention
     ]),
 
-  'clearCounters removes the counters of every quota, and resets the sweeps and their interval': (
+  'clearCounters removes all counters and places, and resets the sweeps and their interval': (
     quota,
-    { all, later }
+    { all, tracked: [own = 0], later }
   ) => {
     const both = [quota, otherQuota]
     return [
       both.map((each) => [each.visit(all), minute, each.visit(later)]),
       minute / 2,
+      streams.acquire(own),
       clearCounters,
+      [streams.peek(own), streams.list(), streams.inspect()],
       both.map((each) => [
         each.inspect(),
         each.visit(all),

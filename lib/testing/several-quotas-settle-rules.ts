@@ -11,9 +11,11 @@ const untilNextPeriod = 200_000
 /** The rules of what is held for long, of settling several demands, and of many settlements. */
 export const severalQuotasSettleRules: Rules = {
   'holds an estimate in the period of ten minutes that admitted it, and in the next one': () => [
-    heldForTwoPeriods(tokens),
-    3 * period - untilNextPeriod,
-    heldForTwoPeriods(budget)
+    // The second time in a later window of the same counter.
+    [tokens, tokens, budget].map((quota) => [
+      heldForTwoPeriods(quota),
+      3 * period - untilNextPeriod
+    ])
   ],
 
   'a settlement ends what is held in the period that admitted it, and in no other': () => {

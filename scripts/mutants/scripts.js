@@ -398,7 +398,8 @@ const lua = [
     to: 'then',
     ...byTest(
       'test/servers/redis-store-pages.test.ts',
-      'a new caller at the cap uses the overflow counter until the sweep has found a dead counter'
+      'a new caller at the cap uses the overflow counter until the sweep has found a dead ' +
+        'counter, and peek says so'
     )
   },
   {
@@ -449,6 +450,27 @@ const lua = [
     ...byTest(
       'test/servers/redis-driver.test.ts',
       'a settlement of what two periods held lowers the count once'
+    )
+  },
+  {
+    file: 'store/redis/peek.lua',
+    what: 'peek looks for a dead counter on the first page only',
+    from: "redis.call('HSCAN', key, cursor, ",
+    to: "redis.call('HSCAN', key, 0, ",
+    ...byTest(
+      'test/servers/redis-store-pages.test.ts',
+      'a new caller at the cap uses the overflow counter until the sweep has found a dead ' +
+        'counter, and peek says so'
+    )
+  },
+  {
+    file: 'store/redis/peek.lua',
+    what: "with the server's clock, peek tells of nothing held",
+    from: 'math.floor(now / PERIOD)',
+    to: 'math.floor(time / PERIOD)',
+    ...byTest(
+      'test/servers/redis-store.test.ts',
+      "with the server's clock, peek and list say what is held"
     )
   }
 ]
@@ -512,7 +534,7 @@ const sql = [
     to: '  IF sweep.unswept IS NULL OR moment - sweep.swept_at >= 60000 THEN',
     ...byTest(
       postgresContract.test,
-      'a sweep that is due while another one is under way begins after it'
+      'a sweep leaves no counter out, and one that is due meanwhile begins later'
     )
   },
   {
@@ -811,7 +833,7 @@ const sql = [
     to: 'swept_at = moment,',
     ...byTest(
       postgresContract.test,
-      'a sweep that is due while another one is under way begins after it'
+      'a sweep leaves no counter out, and one that is due meanwhile begins later'
     )
   },
   {
@@ -830,7 +852,64 @@ const sql = [
     what: 'a setting outlasts the transaction',
     from: "set_config('synchronous_commit', 'off', true)",
     to: "set_config('synchronous_commit', 'off', false)",
-    ...byTest(postgresContract.test, 'no setting outlasts a statement')
+    ...byTest(postgresContract.test, 'no setting and no lock outlasts a statement')
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'what a new window admits is held in the period of the last window',
+    from: '      period = excluded.period, ends',
+    to: '      ends',
+    ...byRule(
+      postgresContract,
+      'holds an estimate in the period of ten minutes that admitted it, and in the next one'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a sweep leaves out one counter between two pages',
+    from: 'OFFSET 1000 LIMIT 1',
+    to: 'OFFSET 1001 LIMIT 1',
+    ...byTest(
+      postgresContract.test,
+      'a sweep leaves no counter out, and one that is due meanwhile begins later'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a call that decides does not settle',
+    from: 'IF settlements IS NOT NULL THEN',
+    to: 'IF settlements IS NOT NULL AND demands IS NULL THEN',
+    ...byTest(
+      postgresContract.test,
+      'a call frees, renews and settles before it decides on its requests'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'the time of a decision is that before the wait for the lock',
+    from: 'clock_timestamp()',
+    to: 'now()',
+    ...byTest(
+      postgresContract.test,
+      'the time of a decision is that after the wait for the lock'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'the lock outlasts the transaction',
+    from: "PERFORM pg_advisory_xact_lock(hashtext('",
+    to: "PERFORM pg_advisory_lock(hashtext('",
+    ...byTest(postgresContract.test, 'no setting and no lock outlasts a statement')
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'clearCounters keeps the places',
+    from: '  DELETE FROM llm_quota_places;\n',
+    to: '',
+    ...byRule(
+      postgresContract,
+      'clearCounters removes all counters and places, and resets the sweeps and their interval'
+    )
   },
   {
     file: 'store/postgres/functions.ts',

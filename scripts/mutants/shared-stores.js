@@ -458,7 +458,39 @@ export const mutants = [
     from: 'const rejection = rejectionOf(count, held)',
     to: 'const rejection = rejectionOf(count, 0 * held)',
     test: remembered,
-    foundBy: ['a rejection from memory says what others hold']
+    foundBy: ['a rejection from memory says what others count and hold, whatever its limit']
+  },
+  {
+    file: 'store/shared/shared-store.ts',
+    what: 'a process that holds the places up to the limit states the limit as their number',
+    from: 'rejectionOf(count, count)',
+    to: 'rejectionOf(demand.limit, demand.limit)',
+    test: remembered,
+    foundBy: ['a rejection from memory says what others count and hold, whatever its limit']
+  },
+  {
+    file: 'store/redis/clients.ts',
+    what: 'only one connection of a pool leaves a replica',
+    from: 'let left = client.idleClients ?? 1;',
+    to: 'let left = 1;',
+    test: 'test/stores/redis-replies.test.ts',
+    foundBy: ['all idle connections of a pool leave a replica']
+  },
+  {
+    file: 'store/insured/insured-store.ts',
+    what: 'what another shard has rejected cannot be settled',
+    from: '      return new InsuredAcquisition(this, acquisition, null)\n',
+    to: '      return acquisition\n',
+    test: 'test/stores/insured-shards.test.ts',
+    foundBy: ['what one shard rejects can be settled in each of them, which does nothing']
+  },
+  {
+    file: 'store/insured/insured-acquisition.ts',
+    what: 'a late result that cannot be settled is an unhandled rejection',
+    from: '      await this.settle(0)\n',
+    to: '      return this.settle(0)\n',
+    test: 'test/stores/insured-store.test.ts',
+    foundBy: ['a late result that cannot be settled is ignored, and no unhandled rejection']
   },
   {
     file: 'store/shared/shared-acquisition.ts',

@@ -168,7 +168,15 @@ export const mutants = [
     from: 'return { ...page, cursor: fallbackMark + page.cursor }',
     to: 'return page',
     test: insured,
-    foundBy: ['inspect, peek, list and settle do not change the state if the primary throws']
+    foundBy: ['the next page comes from the store of the last page, or fails with it']
+  },
+  {
+    file: 'store/insured/insured-store.ts',
+    what: 'a next page of the primary comes from the fallback if the primary fails',
+    from: "      : this.#page('primary', counters, cursor)",
+    to: '      : this.#read(false, (_store, name) => this.#page(name, counters, cursor))',
+    test: insured,
+    foundBy: ['the next page comes from the store of the last page, or fails with it']
   },
   {
     file: 'store/insured/insured-store.ts',
@@ -445,9 +453,8 @@ export const mutants = [
     to: '    this.#counters.clear()',
     test: contract,
     foundBy: [
-
-      'in the memory store, settling takes nothing back from a removed counter, whether or not ' +
-      'there is another one'
+      'in the memory store, clearCounters removes all counters and places, and resets the sweeps ' +
+        'and their interval'
     ]
   },
   {

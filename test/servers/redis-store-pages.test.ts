@@ -60,7 +60,8 @@ t.test('a call looks at a thousand counters of all its quotas together', async (
 })
 
 t.test(
-  'a new caller at the cap uses the overflow counter until the sweep has found a dead counter',
+  'a new caller at the cap uses the overflow counter until the sweep has found a dead counter, ' +
+    'and peek says so',
   async (t) => {
     const { clock, store, callers } = await fullStore(5_000, 1_000)
     // Only one of the callers will be dead, which the first page of the sweep does not have.

@@ -5,7 +5,7 @@ import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
+import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const { server, client } = await startRedis(t)
@@ -79,6 +79,13 @@ t.test('the store uses the clock of the server', async (t) => {
     return later < 60_000
   })
   t.ok(later > 50_000, `${later} ms are left`)
+})
+
+t.test("with the server's clock, peek and list say what is held", async (t) => {
+  const store = new RedisQuotaStore({ client })
+  await acquireOne(store, 'alice', estimate(3))
+  t.match(await store.peek(demand('alice', estimate())), { count: 3, held: 3 })
+  t.match(await store.list('chat.tokens.day'), { callers: [{ count: 3, held: 3 }] })
 })
 
 t.test(

@@ -113,15 +113,12 @@ t.test(
       [{ count: 77 }, { admitted: true, count: 3 }, { count: 77 }],
       'each part is decided by the store that decides on its shard'
     )
-    const rejected = await store.acquire(demands)
-    matchExactly(t, rejected, [
+    matchExactly(t, await store.acquire(demands), [
       { admitted: true, count: 76 },
       { admitted: false, count: 3 },
       { admitted: true, count: 76 }
     ])
     t.same(primary.told, ['settle 77 with 0', 'settle 77 with 0'])
-    for (const each of rejected) if (each !== null) await store.settle?.(each, 0)
-    t.equal(primary.told.length, 2, 'there is nothing more to settle')
     primary.manners.set(0, 'answers')
     primary.admitted = false
     const lower = demands.map((each) => ({ ...each, limit: each.limit + 2 }))
@@ -134,3 +131,15 @@ t.test(
     matchExactly(t, demands.map((each) => fallback.peek(each)?.count), [undefined, 3, 0])
   }
 )
+
+t.test('what one shard rejects can be settled in each of them, which does nothing', async (t) => {
+  const { primary, store } = insure()
+  primary.manners.set(1, 'throws')
+  const demands = [demand('a0'), demand('a1', estimate(3))]
+  await store.acquire(demands)
+  const rejected = await store.acquire(demands)
+  matchExactly(t, rejected, [{ admitted: true, granted: 0 }, { admitted: false, count: 3 }])
+  for (const each of rejected) if (each !== null) await store.settle?.(each, 0)
+  t.same(primary.told, ['settle 77 with 0'], 'only what was counted')
+  t.match(await store.peek?.(demand('a1', estimate())), { count: 3 })
+})

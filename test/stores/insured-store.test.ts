@@ -19,6 +19,7 @@ import {
   publishedChanges,
   ToldStore
 } from '../support/told-store.js'
+import { unhandledRejections } from '../support/unhandled.js'
 
 const admitted: Acquisition = {
   admitted: true,
@@ -272,10 +273,6 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
         [{ trackedCallers: 1 }, null, { callers: [{ callerKey: 'b', count: 1 }], cursor: null }],
         'the fallback is read'
       )
-      await t.rejects(
-        async () => answered(clock, store.list?.('default', '1')),
-        'unless a page of the primary came before'
-      )
       if (acquisition != null) {
         await t.rejects(async () => answered(clock, store.settle?.(acquisition, 0)), {
           message: manner === 'hangs' ? tooLate : reasons[manner]
@@ -299,19 +296,30 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
         { callers: [{ callerKey: 'default 0' }], cursor: '1' }
       ])
       t.equal(published.length, 2)
-      const paged = insure({ fallback: primary }, clock)
-      paged.primary.manner = manner
-      matchExactly(t, await answered(clock, paged.store.list?.('default')), {
-        callers: [{ callerKey: 'default 0' }],
-        cursor: 'fallback:1'
-      })
-      matchExactly(t, await answered(clock, paged.store.list?.('default', 'fallback:1')), {
-        callers: [{ callerKey: 'default 1' }],
-        cursor: 'fallback:2'
-      })
     }
   )
 }
+
+t.test('the next page comes from the store of the last page, or fails with it', async (t) => {
+  for (const manner of ['throws', 'rejects', 'hangs'] as const) {
+    const clock = new VirtualClock()
+    const fallback = Object.assign(new ToldStore(clock), { count: 5 })
+    const { primary, store } = insure({ fallback }, clock)
+    const page = async (cursor?: string) => answered(clock, store.list?.('default', cursor))
+    matchExactly(t, await page(), { callers: [{ callerKey: 'default 0', count: 77 }], cursor: '1' })
+    primary.manner = manner
+    await t.rejects(page('1'), manner)
+    const pages = [await page()]
+    primary.manner = 'promises'
+    pages.push(await page('fallback:1'))
+    matchExactly(t, pages, [
+      { callers: [{ callerKey: 'default 0', count: 5 }], cursor: 'fallback:1' },
+      { callers: [{ callerKey: 'default 1', count: 5 }], cursor: 'fallback:2' }
+    ])
+    fallback.manner = manner
+    await t.rejects(page('fallback:1'), manner)
+  }
+})
 
 t.test(
   'forget and clearCounters call both stores in the same turn, wait no longer than the timeout, ' +
@@ -424,9 +432,6 @@ t.test(
             answered(clock, store.acquire([demand('a', estimate(3)), demand('a', place())])),
           { message: 'no response within 15 ms' }
         )
-        // Settling fails as well, which nobody notices.
-        fallback.manner = 'rejects'
-        primary.manner = 'throws'
         await pass(clock, 100)
         const expected =
           admitted && manner === 'answers late' ? ['settle 77 with 0', 'settle 77 with 0'] : []
@@ -435,6 +440,19 @@ t.test(
     }
   }
 )
+
+t.test('a late result that cannot be settled is ignored, and no unhandled rejection', async (t) => {
+  const unhandled = unhandledRejections(t)
+  for (const manner of ['throws', 'rejects'] as const) {
+    const { clock, primary, store } = insure()
+    primary.manner = 'answers late'
+    await answered(clock, store.acquire([demand('a', estimate(3))]))
+    primary.manner = manner
+    await pass(clock, 100)
+    t.same(primary.told, ['settle 77 with 0'], manner)
+  }
+  t.same(unhandled, [])
+})
 
 t.test(
   'a late result is also settled by a client whose promises run nothing before they are awaited',

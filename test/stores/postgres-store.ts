@@ -12,6 +12,7 @@ import { compareWithMemory, compareWithReference } from '../support/compare-stor
 import { matchExactly } from '../support/match-exactly.js'
 import { pool } from '../support/pglite.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
+import { until } from '../support/until.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
 async function createStore (options: Partial<PostgresQuotaStoreOptions> = {}) {
@@ -237,7 +238,7 @@ t.test(
   }
 )
 
-t.test('a sweep that is due while another one is under way begins after it', async (t) => {
+t.test('a sweep leaves no counter out, and one that is due meanwhile begins later', async (t) => {
   // No request waits for too long, however slow the machine is.
   virtualPerformance(t)
   const { clock, store } = await createStore()
@@ -298,8 +299,24 @@ t.test('the callers are listed on pages', async (t) => {
   }
 })
 
-t.test('no setting outlasts a statement', async (t) => {
-  const settings = async () => await pool.query('SELECT name, setting FROM pg_settings')
+t.test('the time of a decision is that after the wait for the lock', async (t) => {
+  const store = new PostgresQuotaStore({ pool, rememberRejections: false })
+  await store.clearCounters()
+  await pool.query('BEGIN')
+  t.teardown(() => pool.query('ROLLBACK'))
+  // Time passes in the transaction, though its beginning stays the same.
+  await until('the window is shorter', async () => {
+    const { windowRemaining } = await acquireOne(store, 'alice', { limit: 1_000_000 })
+    return Number(windowRemaining) < 60_000
+  })
+})
+
+t.test('no setting and no lock outlasts a statement', async (t) => {
+  const settings = async () =>
+    await pool.query(
+      `SELECT name, setting FROM pg_settings
+      UNION ALL SELECT 'lock', objid::text FROM pg_locks WHERE locktype = 'advisory'`
+    )
   await pool.query('SET synchronous_commit = on')
   const before = await settings()
   const { store } = await createStore()

@@ -380,3 +380,19 @@ t.test('a replica is left at most once a second', async (t) => {
     t.equal(quits.splice(0).length, 1, name)
   }
 })
+
+t.test('all idle connections of a pool leave a replica', async (t) => {
+  let left = 0
+  const evalSha = async () => {
+    throw new Error("READONLY You can't write against a read only replica.")
+  }
+  const sendCommand = async () => {
+    left += 1
+  }
+  const store = new RedisQuotaStore({
+    client: Object.assign({ idleClients: 3, sendCommand }, { evalSha, eval: evalSha })
+  })
+  await t.rejects(acquireOne(store, 'alice'))
+  await until('the pool is told to leave', () => left > 0)
+  t.equal(left, 3)
+})

@@ -124,8 +124,13 @@ t.test('a settlement takes effect at once, also after a rejection that arrives b
   }
 )
 
-t.test('a rejection from memory says what others hold', async (t) => {
+t.test('a rejection from memory says what others count and hold, whatever its limit', async (t) => {
   const { store } = createStore(t)
+  for (let taken = 0; taken < 3; taken++) await acquireOne(store, 'alice', place(3))
+  for (const most of [1, 3]) {
+    const rejection = await acquireOne(store, 'alice', place(most))
+    t.match(rejection, { admitted: false, count: 3, held: 3, isRemembered: true })
+  }
   await acquireOne(store, 'alice', estimate(2))
   await acquireOne(store, 'alice', { ...estimate(1), isEstimate: false })
   for (const isRemembered of [undefined, true]) {

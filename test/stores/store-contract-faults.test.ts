@@ -240,7 +240,7 @@ const faults: Record<string, Record<string, Fault>> = {
   'tracks no more callers than the cap, also in a race; others share the overflow counter': {
     'tracks one caller too many': (store) => ({ maxTrackedCallers: store.maxTrackedCallers + 1 })
   },
-  'clearCounters removes the counters of every quota, and resets the sweeps and their interval': {
+  'clearCounters removes all counters and places, and resets the sweeps and their interval': {
     'clearCounters clears the default quota only': (store) => ({
       clearCounters: () => {
         store.quotas.delete('default')
@@ -249,6 +249,13 @@ const faults: Record<string, Record<string, Fault>> = {
     'clearCounters keeps the overflow counter': (store) => ({
       clearCounters: () => {
         for (const { counters } of store.quotas.values()) counters.clear()
+      }
+    }),
+    'clearCounters keeps the places': (store) => ({
+      clearCounters () {
+        for (const counters of store.quotas.keys()) {
+          if (!counters.endsWith('.concurrent')) store.quotas.delete(counters)
+        }
       }
     }),
     'clearCounters keeps the time of the last sweep': (store) => ({
@@ -518,7 +525,20 @@ const faults: Record<string, Record<string, Fault>> = {
         const peeked = base.peek(demand)
         return peeked && { ...peeked, held: 0 }
       }
-    })
+    }),
+    'holds what a later window admits in the period of the first window': (_, base) => {
+      const first = new Map<string, Tally>()
+      return {
+        add (entry) {
+          const { counters, callerKey } = entry.demand
+          const name = `${counters} ${callerKey}`
+          const window = first.get(name) ?? entry.tally
+          first.set(name, window)
+          if (window !== entry.tally) Object.assign(entry, { acquiredAt: window.start })
+          base.add(entry)
+        }
+      }
+    }
   },
   'a settlement ends what is held in the period that admitted it, and in no other': {
     'ends first what is held longest': (store) => ({

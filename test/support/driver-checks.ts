@@ -88,7 +88,7 @@ export function checkDriver (server: CheckedServer): void {
     t.same(await driver.inspect(streams, start), { trackedCallers: 2, sweeps: 0 })
     const freed = [named('alice', 'one:1:0'), named('alice', 'two:1:0'), named('bob', 'one:3:0')]
     const next = taking('one:4:0', place('alice', 1), { freed })
-    t.match(await decideOne(driver, next), { admitted: true, count: 1 }, 'before the requests')
+    t.match(await decideOne(driver, next), { admitted: true, count: 1 })
     t.same(await driver.decide(callOf({ freed: [named('alice', 'one:4:0')] })), [])
     t.same(await server.callers(), [])
   })
@@ -182,8 +182,29 @@ export function checkDriver (server: CheckedServer): void {
     await driver.decide(callOf({ renewed, time: start + 60_000 }))
     t.equal(await countPlaces(driver, 'alice', start + 60_000), 1, 'it had ended')
     await server.losePlaces()
-    const next = taking('two:1:0', place('alice', 1), { renewed, time: start + 60_000 })
-    t.match(await decideOne(driver, next), { admitted: false, count: 1 }, 'before the requests')
+    await driver.decide(callOf({ renewed, time: start + 60_000 }))
+    t.equal(await countPlaces(driver, 'alice', start + 60_000), 1, 'it was lost')
+  })
+
+  t.test('a call frees, renews and settles before it decides on its requests', async (t) => {
+    const driver = await createDriver(cap)
+    await driver.decide(taking('one:1:0', place('alice', 1)))
+    const taken = taking('one:2:0', place('alice', 1), { freed: [named('alice', 'one:1:0')] })
+    t.match(await decideOne(driver, taken), { admitted: true, count: 1 })
+    const late = taking('one:3:0', place('bob', 1), { renewed: [named('bob', 'two:1:0')] })
+    t.match(await decideOne(driver, late), { admitted: false, count: 1 })
+    const estimate = demandOf('alice', { least: 5, most: 5, isEstimate: true })
+    const { windowId, period } = await decideOne(driver, asking([estimate]))
+    const settlement: Settlement = {
+      counters: 'default',
+      callerKey: 'alice',
+      overflow: false,
+      windowId,
+      lessCount: 5,
+      lessHeld: new Map([[period, 5]])
+    }
+    const next = asking([estimate], { settlements: [settlement] })
+    t.match(await decideOne(driver, next), { admitted: true, count: 5, held: 5 })
   })
 
   t.test('any string is a name', async (t) => {
