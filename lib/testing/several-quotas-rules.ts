@@ -2,7 +2,6 @@ import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
 import type { Rules } from './rules.js'
 import {
-  clearCounters,
   range,
   request,
   settle,
@@ -59,14 +58,6 @@ const placeRules: Rules = {
     const read = [streams.peek(1), streams.list()]
     return [read, first, second, read, streams.forget(1), read, settle(first), settle(second), read]
   },
-
-  'clearCounters frees all places': () => [
-    streams.visit([1, 1, 2]),
-    clearCounters,
-    streams.list(),
-    streams.inspect(),
-    streams.visit([1, 2], 1)
-  ],
 
   'frees each of many places once, also if they are settled together': () => {
     const requests = range(32).map(() => streams.acquire(1))

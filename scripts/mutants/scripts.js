@@ -478,13 +478,6 @@ const lua = [
 const sql = [
   {
     file: 'store/postgres/schema.sql',
-    what: 'clearCounters keeps the places',
-    from: '  DELETE FROM llm_quota_counters;\n  DELETE FROM llm_quota_places;\n',
-    to: '  DELETE FROM llm_quota_counters;\n',
-    ...byRule(postgresContract, 'clearCounters frees all places')
-  },
-  {
-    file: 'store/postgres/schema.sql',
     what: 'no demand of a rejected request has room',
     from: 'has_room := is_admitted OR llm_quota_has_room(',
     to: 'has_room := is_admitted AND llm_quota_has_room(',

@@ -615,16 +615,6 @@ const faults: Record<string, Record<string, Fault>> = {
       }
     })
   },
-  'clearCounters frees all places': {
-    'clearCounters keeps places': (store) => ({
-      clearCounters () {
-        for (const [name, { counters }] of store.quotas) {
-          const isOfPlaces = [...counters.values()].some(({ tally }) => tally?.length === null)
-          if (!isOfPlaces) store.quotas.delete(name)
-        }
-      }
-    })
-  },
   'takes a place if there are fewer concurrent requests than the limit, and frees it once': {
     'frees a place twice': (_, base) => ({
       lower (entry, less) {
