@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 
 // The folders of tests that need Node.js alone. The files of each run in one process, because for
 // most of them, starting Node.js and tap and loading Fastify takes as long as the tests. The
-// longest come first.
+// longest come first: tap runs files in the order of their names, which begin with a number.
 const together = ['rules', 'stores', 'docs', 'example', 'plugin', 'simulation', 'regressions']
 
 // tsc leaves what it has compiled of a test that is gone.
@@ -19,8 +19,9 @@ for (const name of readdirSync('build/test', { recursive: true, encoding: 'utf8'
 /** Returns the files for tap of the folder of tests, such as `rules`. */
 function filesOf (folder) {
   const names = readdirSync(`build/test/${folder}`).filter((name) => name.endsWith('.test.js'))
-  if (!together.includes(folder)) return names.map((name) => `build/test/${folder}/${name}`)
-  const file = `build/together/${folder}.test.js`
+  const place = together.indexOf(folder)
+  if (place === -1) return names.map((name) => `build/test/${folder}/${name}`)
+  const file = `build/together/${place}-${folder}.test.js`
   const text = names.map((name) => `import '../test/${folder}/${name}'\n`).join('')
   mkdirSync('build/together', { recursive: true })
   // A file that was written anew would have changed for tap's --changed.
