@@ -1,14 +1,7 @@
 import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
 import type { Rules } from './rules.js'
-import {
-  range,
-  request,
-  settle,
-  simultaneous,
-  type Steps,
-  type StoreCall
-} from './steps.js'
+import { range, request, settle, simultaneous, type Steps, type StoreCall } from './steps.js'
 import {
   budget,
   day,
