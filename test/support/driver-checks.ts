@@ -50,6 +50,15 @@ export function taking (name: string, demand: Demand, more: Partial<Call> = {}):
   return callOf({ requests: [{ demands: [demand], place: name }], ...more })
 }
 
+/** A settlement of what `alice` has counted in the default quota. */
+function settlementOf (
+  windowId: number,
+  lessCount: number,
+  lessHeld: ReadonlyMap<number, number>
+): Settlement {
+  return { counters: 'default', callerKey: 'alice', overflow: false, windowId, lessCount, lessHeld }
+}
+
 /** Returns what was decided on the only demand of a call. */
 export async function decideOne (driver: Driver, call: Call): Promise<Decided> {
   const [decided = []] = await driver.decide(call)
@@ -195,15 +204,8 @@ export function checkDriver (server: CheckedServer): void {
     t.match(await decideOne(driver, late), { admitted: false, count: 1 })
     const estimate = demandOf('alice', { least: 5, most: 5, isEstimate: true })
     const { windowId, period } = await decideOne(driver, asking([estimate]))
-    const settlement: Settlement = {
-      counters: 'default',
-      callerKey: 'alice',
-      overflow: false,
-      windowId,
-      lessCount: 5,
-      lessHeld: new Map([[period, 5]])
-    }
-    const next = asking([estimate], { settlements: [settlement] })
+    const settlements = [settlementOf(windowId, 5, new Map([[period, 5]]))]
+    const next = asking([estimate], { settlements })
     t.match(await decideOne(driver, next), { admitted: true, count: 5, held: 5 })
   })
 
@@ -256,14 +258,7 @@ export function checkDriver (server: CheckedServer): void {
     t.match(await decideOne(driver, asking([estimate])), { count: 100, held: 100, granted: 40 })
     t.match(await decideOne(driver, asking([estimate])), { admitted: false, count: 100 })
     const { windowId } = first
-    const settlement: Settlement = {
-      counters: 'default',
-      callerKey: 'alice',
-      overflow: false,
-      windowId,
-      lessCount: 15,
-      lessHeld: new Map([[first.period, 60]])
-    }
+    const settlement = settlementOf(windowId, 15, new Map([[first.period, 60]]))
     const settlements: Settlement[] = [
       settlement,
       { ...settlement, windowId: windowId + 1 },
@@ -280,16 +275,9 @@ export function checkDriver (server: CheckedServer): void {
     const driver = await createDriver(cap)
     const estimate = demandOf('alice', { limit: 100, least: 3, most: 3, isEstimate: true })
     const { windowId, period } = await decideOne(driver, asking([estimate]))
-    const settlement: Settlement = {
-      counters: 'default',
-      callerKey: 'alice',
-      overflow: false,
-      windowId,
-      lessCount: 2,
-      lessHeld: new Map([[period, 3]])
-    }
+    const settlements = [settlementOf(windowId, 2, new Map([[period, 3]]))]
     for (const count of [1, 0]) {
-      await driver.decide(callOf({ settlements: [settlement] }))
+      await driver.decide(callOf({ settlements }))
       t.match(await driver.peek(estimate, start), { count, held: 0 })
     }
   })
@@ -299,14 +287,7 @@ export function checkDriver (server: CheckedServer): void {
     const estimate = demandOf('alice', { limit: 100, most: 40, isEstimate: true, window: 1e9 })
     const { windowId } = await decideOne(driver, asking([estimate], { time: 2 * period - 1 }))
     await driver.decide(asking([estimate], { time: 2 * period }))
-    const settlement: Settlement = {
-      counters: 'default',
-      callerKey: 'alice',
-      overflow: false,
-      windowId,
-      lessCount: 30,
-      lessHeld: new Map([[1, 40], [2, 40]])
-    }
+    const settlement = settlementOf(windowId, 30, new Map([[1, 40], [2, 40]]))
     await driver.decide(callOf({ time: 2 * period, settlements: [settlement] }))
     t.match(await driver.peek(estimate, 2 * period), { count: 50, held: 0 })
   })
