@@ -52,19 +52,11 @@ export async function readConfiguration (
   { defaults, ofFunctions }: LimitVariables,
   dotenv: DotenvOptions
 ): Promise<QuotaConfig> {
-  const variables = entriesOf(defaults)
-  const properties = Object.fromEntries([
-    ...variables.map(([variable, value]): [string, object] => [
-      variable,
-      { type: 'string', default: String(value) }
-    ]),
-    ...ofFunctions.map((variable): [string, object] => [variable, { type: 'string' }])
-  ])
-  const texts = await readEnvironment(fastify, { type: 'object', properties }, dotenv)
-  const integers = variables.map(([variable]): [string, number] => {
-    const text = texts.get(variable)
-    const integer = toInteger(text)
-    if (integer === undefined) throw new EnvironmentError(variable, 'must be an integer', text)
+  const texts = await readEnvironment(fastify, dotenv)
+  const integers = entriesOf(defaults).map(([variable, value]): [string, number] => {
+    const limit = texts.get(variable) ?? value
+    const integer = toInteger(limit)
+    if (integer === undefined) throw new EnvironmentError(variable, 'must be an integer', limit)
     return [variable, integer]
   })
   for (const variable of ofFunctions) {
@@ -78,10 +70,18 @@ export async function readConfiguration (
 /** The decorator of the scope in which `@fastify/env` reads the variables. */
 const environmentKey = 'quotaEnvironment'
 
-/** Returns the variables that `@fastify/env` reads. */
+/**
+ * The schema of all limits' variables. It is one object, because `@fastify/env` compiles each that
+ * it is given, and keeps it as long as the process runs.
+ */
+const schema = {
+  type: 'object',
+  patternProperties: { '^SERVICE_RATE_LIMIT_': { type: 'string' } }
+}
+
+/** Returns the variables of limits that are set, as `@fastify/env` reads them. */
 async function readEnvironment (
   fastify: FastifyInstance,
-  schema: object,
   dotenv: DotenvOptions
 ): Promise<ReadonlyMap<string, unknown>> {
   const options: FastifyEnvOptions = { confKey: environmentKey, schema }
