@@ -1,6 +1,6 @@
 // Runs tests that are compiled: files, such as test/rules/caller.test.ts, folders, such as
 // test/rules, all of `test`, or, without any of these, those that need Node.js alone. Passes its
-// other arguments on to tap.
+// other arguments on to tap. Prints what fails, and how many assertions there were.
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 
@@ -49,9 +49,16 @@ const env = {
   ...process.env
 }
 const preload = '--node-arg=--require=./scripts/before-tests.cjs'
-const tap = ['node_modules/tap/dist/esm/run.mjs', preload, ...words]
+const results = 'build/results.tap'
+rmSync(results, { force: true })
+const tap = ['node_modules/tap/dist/esm/run.mjs', preload, `--output-file=${results}`, ...words]
 const { status } = spawnSync(process.execPath, tap, {
   stdio: 'inherit',
   env
 })
+// Such as `# { total: 8722, pass: 8722 }` and `# time=60123ms`, which only slow reporters print.
+if (existsSync(results)) {
+  const totals = readFileSync(results, 'utf8').match(/^# (\{.*|time=.*)/gm) ?? []
+  console.log(totals.join('\n'))
+}
 process.exitCode = status ?? 1

@@ -1,5 +1,5 @@
-// npm test: builds the package and meanwhile compiles everything else, without checking types, and
-// runs the tests that the arguments name, as tap.js says.
+// npm test: builds the package, without its types, and meanwhile compiles everything else, without
+// checking types, and runs the tests that the arguments name, as tap.js says.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import './write-script-texts.js'
