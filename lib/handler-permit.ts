@@ -9,7 +9,7 @@ import { extendPermit } from './permit/extend.js'
 import type { Permit } from './permit/permit.js'
 import { assertNoFunctions, givenCosts } from './permit/given-costs.js'
 import type { QuotaList } from './permit/quota-list.js'
-import { endWithResponse, knownStateOf } from './permit/request-state.js'
+import { endHandlerPermitWithResponse, knownStateOf } from './permit/request-state.js'
 import { Requester, type PermitServer } from './permit/requester.js'
 import { takePermit } from './permit/take-permit.js'
 import type { AnyReply } from './refusal/refusal.js'
@@ -96,7 +96,7 @@ export function createQuotaAcquirer (parts: HandlerPermitParts): QuotaAcquirer {
     const matches = named.map((quota) => ({ quota, operation }))
     const requester = new Requester(server, source, null, source.log)
     const permit = await takePermit(matches, requester, given)
-    endWithResponse(permit, source)
+    endHandlerPermitWithResponse(permit, source)
     return new HandlerPermit(permit, responder)
   }
 }

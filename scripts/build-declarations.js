@@ -6,6 +6,9 @@ import { dirname, join } from 'node:path'
 import ts from 'typescript'
 import { plugins } from './plugins.js'
 
+for (const name of readdirSync('dist', { recursive: true, encoding: 'utf8' })) {
+  if (/ts$/.test(name)) rmSync(join('dist', name))
+}
 execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'], {
   stdio: 'inherit'
 })

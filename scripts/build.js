@@ -17,7 +17,10 @@ const { config } = ts.readConfigFile('tsconfig.build.json', ts.sys.readFile)
 const { options } = ts.parseJsonConfigFileContent(config, ts.sys, '.')
 const compilerOptions = { ...options, declaration: false, removeComments: true }
 
-rmSync('dist', { recursive: true, force: true })
+mkdirSync('dist', { recursive: true })
+for (const name of readdirSync('dist', { recursive: true, encoding: 'utf8' })) {
+  if (/js$/.test(name)) rmSync(join('dist', name))
+}
 for (const name of readdirSync('lib', { recursive: true, encoding: 'utf8' })) {
   if (!name.endsWith('.ts')) continue
   const source = readFileSync(join('lib', name), 'utf8')

@@ -88,7 +88,7 @@ export function noteReply (request: RequestWithState, reply: FastifyReply): void
 }
 
 /** Ends a handler's permit with the response of its request, if that has passed the hook. */
-export function endWithResponse (permit: Permit, request: RequestWithState): void {
+export function endHandlerPermitWithResponse (permit: Permit, request: RequestWithState): void {
   // Also for a permit that has nothing to settle, because `hasResponseEnded` needs the reply.
   if (request[stateKey]?.reply === undefined && request[replyKey] !== undefined) {
     stateOf(request, request[replyKey])
