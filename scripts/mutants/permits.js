@@ -520,7 +520,15 @@ export const mutants = [
     from: '  if (permit instanceof Promise) requester.server.closing.waitFor(permit)\n',
     to: '',
     test: 'test/plugin/closing.test.ts',
-    foundBy: ['a decision after the server has closed is settled: fastify']
+    foundBy: ['a decision that closing waits for is settled before onClose: fastify']
+  },
+  {
+    file: 'permit/closing.ts',
+    what: 'closing waits only for what has begun, and not for what a decision has led to',
+    from: 'keep the server from closing.\n    await this.#settled()\n',
+    to: 'keep the server from closing.\n',
+    test: 'test/plugin/closing.test.ts',
+    foundBy: ['a decision that closing waits for is settled before onClose: fastify']
   },
   {
     file: 'permit/decide.ts',

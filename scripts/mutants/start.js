@@ -288,14 +288,22 @@ export const mutants = [
     foundBy: ['refuse throws if the host has hijacked the reply']
   },
   {
+    file: 'start/quotas.ts',
+    what: "the plugin's authentication precedes that of a quota",
+    from: 'definition.authentication ?? options.authentication',
+    to: 'options.authentication ?? definition.authentication',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: [
+      "a quota's own authentication precedes the plugin's; quotas that share one ask for it once"
+    ]
+  },
+  {
     file: 'metrics/recorder.ts',
-    what: 'the reason of a rejection is a label',
+    what: 'why a request has no caller is a label',
     from: "reason: outcome === 'unavailable' ? reason : ''",
     to: "reason: reason ?? ''",
     test: 'test/plugin/metrics.test.ts',
-    foundBy: [
-      'each decision is counted by quota, unit, operation and outcome, also of concurrent requests'
-    ]
+    foundBy: ['the label reason is empty unless something failed, also without a caller']
   },
   {
     file: 'metrics/recorder.ts',

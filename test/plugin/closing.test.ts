@@ -258,14 +258,15 @@ for (const [version, create] of versions) {
       t.same(atClose, [[0, 70 * streams], [0, 70 * streams]])
     }
   )
-  t.test(`a decision after the server has closed is settled: ${version}`, async (t) => {
-    const store = new MemoryQuotaStore()
-    const acquire = t.capture(store, 'acquire', store.acquire)
+  t.test(`a decision that closing waits for is settled before onClose: ${version}`, async (t) => {
+    const memory = new MemoryQuotaStore()
+    const acquire = t.capture(memory, 'acquire', memory.acquire)
+    const store = slowStore(memory, { isOpen: true, asked: 0 })
     let authenticate = (): void => {}
     const app: FastifyInstance = create({ forceCloseConnections: true })
     const counts: unknown[] = []
     app.addHook('onClose', async () => {
-      counts.push([acquire().length, store.peek(places)?.count])
+      counts.push([acquire().length, memory.peek(places)?.count])
     })
     const asked = new Promise<void>((resolve) => {
       app.register(quotaPlugin, {

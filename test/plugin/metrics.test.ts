@@ -106,8 +106,7 @@ t.test(
     await Promise.all([
       ask('/api/analyze', 'alice', 5),
       ask('/api/analyze', 'bob', 5),
-      ask(chat.path, 'alice', 9),
-      ask(chat.path, '', 3)
+      ask(chat.path, 'alice', 9)
     ])
     preferences.set('rate-limit.per-minute', 0)
     await ask('/api/analyze', 'alice', 4)
@@ -117,7 +116,6 @@ t.test(
       'default requests POST /api/analyze disabled': 4,
       'chat tokens POST /api/chat admitted': 7,
       'chat tokens POST /api/chat rejected': 2,
-      'chat tokens POST /api/chat unauthenticated': 3,
       'streams concurrent-requests POST /api/chat admitted': 7
     })
     const text = await registry.metrics()
@@ -130,6 +128,12 @@ t.test(
     t.equal((await app.inject('/metrics')).statusCode, 404, 'no route is added')
   }
 )
+
+t.test('the label reason is empty unless something failed, also without a caller', async (t) => {
+  const { ask, decisions } = await createServer(t, { quotas })
+  await ask(chat.path, '', 3)
+  t.same(await decisions(), { 'chat tokens POST /api/chat unauthenticated': 3 })
+})
 
 t.test(
   'what is unavailable is counted with its reason, and a mark, a limit, a cost or a time zone ' +

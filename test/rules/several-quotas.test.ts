@@ -428,7 +428,7 @@ t.test(
 )
 
 t.test(
-  'quotas that share an authentication ask for it once for each request, and others for their own',
+  "a quota's own authentication precedes the plugin's; quotas that share one ask for it once",
   async (t) => {
     const asked: string[] = []
     const readerOf = (username: string) => () => {
