@@ -531,6 +531,22 @@ export const mutants = [
     foundBy: ['a decision that closing waits for is settled before onClose: fastify']
   },
   {
+    file: 'permit/extend.ts',
+    what: 'closing does not wait for an extension',
+    from: '  permit.requester.server.closing.waitFor(extending)\n',
+    to: '',
+    test: 'test/plugin/closing.test.ts',
+    foundBy: ['an extension that closing waits for is settled with 0 before onClose: fastify']
+  },
+  {
+    file: 'permit/extend.ts',
+    what: 'closing does not wait until what an extension has taken is taken back',
+    from: 'closing.waitFor(takeBack(quota.store, acquisition, requester))',
+    to: 'takeBack(quota.store, acquisition, requester)',
+    test: 'test/plugin/closing.test.ts',
+    foundBy: ['an extension that closing waits for is settled with 0 before onClose: fastify']
+  },
+  {
     file: 'permit/decide.ts',
     what: 'the time left of a day that ends while the store is asked is negative',
     from: "Math.max(1, Math.max(end, required(demand.end, 'the end of a window')) - wallClock())",
