@@ -1,6 +1,6 @@
 import { unlimited } from '../store/counter.js'
 import { withPeeks, type Rules } from './rules.js'
-import { clearCounters, settle, simultaneous } from './steps.js'
+import { clearCounters, request, settle, simultaneous } from './steps.js'
 import { minute, otherQuota, streams, tokens } from './test-quota.js'
 
 // docs/rules.md, "Sweep" and "Caller cap and overflow counter"
@@ -8,24 +8,14 @@ const sweepRules: Rules = {
   'a sweep removes a caller one window and 60 s after its last request, before a lookup': (
     quota,
     { all, tracked, later }
-  ) => {
-    // Admitted, rejected, and without a cost.
-    const lastRequests = [
-      { limit: unlimited, cost: 1 },
-      { limit: 1, cost: 1 },
-      { limit: unlimited, cost: 0 }
-    ]
-    return lastRequests.map(({ limit, cost }) => [
-      [1, 0].map((early) => [
-        quota.visit(all),
-        quota.window - 1,
-        quota.visit(tracked, limit, cost),
-        quota.retention - early,
-        quota.visit(later)
-      ]),
-      quota.retention
-    ])
-  },
+  ) =>
+    [1, 0].map((early) => [
+      quota.visit(all),
+      quota.window - 1,
+      quota.visit(tracked),
+      quota.retention - early,
+      quota.visit(later)
+    ]),
 
   'sweeps 60 s after the previous sweep, and no earlier': (
     quota,
@@ -64,6 +54,21 @@ const sweepRules: Rules = {
 export const callerRules: Rules = {
   ...sweepRules,
   ...withPeeks(sweepRules),
+
+  'a request that is rejected, or that counts nothing, sets lastSeen like any other': (
+    quota,
+    { all, tracked, later }
+  ) => {
+    const lastRequests = [quota.visit(tracked, 1), quota.visit(tracked, unlimited, 0)]
+    return lastRequests.map((requests) => [
+      quota.visit(all),
+      quota.window - 1,
+      requests,
+      quota.retention - 1,
+      quota.visit(later),
+      quota.retention
+    ])
+  },
 
   'tracks no more callers than the cap, also in a race; others share the overflow counter': (
     quota,
@@ -174,6 +179,18 @@ export const callerRules: Rules = {
 
 /** The same for several quotas. */
 export const severalQuotasCallerRules: Rules = {
+  'a request that one of its quotas rejects sets lastSeen in each of them': (
+    quota,
+    { all, tracked, later }
+  ) => [
+    quota.visit(all),
+    tokens.visit(tracked),
+    quota.window - 1,
+    tracked.map((number) => request(quota.demand(number), tokens.demand(number, 1))),
+    quota.retention - 1,
+    quota.visit(later)
+  ],
+
   'each quota has counters, a caller cap, an overflow counter and sweeps of its own': (
     quota,
     { all }

@@ -520,7 +520,31 @@ export const mutants = [
     from: '  if (permit instanceof Promise) requester.server.closing.waitFor(permit)\n',
     to: '',
     test: 'test/plugin/closing.test.ts',
-    foundBy: ['a decision after the server has closed is settled: fastify']
+    foundBy: ['a decision that closing waits for is settled before onClose: fastify']
+  },
+  {
+    file: 'permit/closing.ts',
+    what: 'closing waits only for what has begun, and not for what a decision has led to',
+    from: 'keep the server from closing.\n    await this.#settled()\n',
+    to: 'keep the server from closing.\n',
+    test: 'test/plugin/closing.test.ts',
+    foundBy: ['a decision that closing waits for is settled before onClose: fastify']
+  },
+  {
+    file: 'permit/extend.ts',
+    what: 'closing does not wait for an extension',
+    from: '  permit.requester.server.closing.waitFor(extending)\n',
+    to: '',
+    test: 'test/plugin/closing.test.ts',
+    foundBy: ['an extension that closing waits for is settled with 0 before onClose: fastify']
+  },
+  {
+    file: 'permit/extend.ts',
+    what: 'closing does not wait until what an extension has taken is taken back',
+    from: 'closing.waitFor(takeBack(quota.store, acquisition, requester))',
+    to: 'takeBack(quota.store, acquisition, requester)',
+    test: 'test/plugin/closing.test.ts',
+    foundBy: ['an extension that closing waits for is settled with 0 before onClose: fastify']
   },
   {
     file: 'permit/decide.ts',

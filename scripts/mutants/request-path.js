@@ -290,8 +290,7 @@ export const mutants = [
     to: 'return read.caller',
     test: 'test/rules/several-quotas.test.ts',
     foundBy: [
-      'quotas that share an authentication ask for it once for each request, and others for ' +
-        'their own'
+      "a quota's own authentication precedes the plugin's; quotas that share one ask for it once"
     ]
   },
   {
@@ -301,8 +300,7 @@ export const mutants = [
     to: '',
     test: 'test/rules/several-quotas.test.ts',
     foundBy: [
-      'quotas that share an authentication ask for it once for each request, and others for ' +
-        'their own'
+      "a quota's own authentication precedes the plugin's; quotas that share one ask for it once"
     ]
   },
   {

@@ -118,6 +118,17 @@ const lua = [
   },
   {
     file: 'store/redis/decide.lua',
+    what: 'the row of a rejected request is not written',
+    from: 'if isAdmitted then\n      granted = demand.limit == UNLIMITED and demand.most',
+    to: 'if not isAdmitted then counter.isChanged = false end\n    if isAdmitted then\n      ' +
+      'granted = demand.limit == UNLIMITED and demand.most',
+    ...byRule(
+      redisContract,
+      'a request that is rejected, or that counts nothing, sets lastSeen like any other'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
     what: 'the windows of a time zone are not known as such',
     from: 'retention, isZoned = window + MINUTE, hasZone',
     to: 'retention = window + MINUTE',
@@ -501,6 +512,16 @@ const sql = [
     ...byRule(
       postgresContract,
       'a cost of 0 needs room for 1 and adds nothing, but opens the window'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a rejected request does not set lastSeen',
+    from: 'IF demand.window_length IS NOT NULL THEN\n      UPDATE',
+    to: 'IF demand.window_length IS NOT NULL AND is_admitted THEN\n      UPDATE',
+    ...byRule(
+      postgresContract,
+      'a request that is rejected, or that counts nothing, sets lastSeen like any other'
     )
   },
   {

@@ -384,6 +384,14 @@ export const mutants = [
   },
   {
     file: 'store/shared/held-places.ts',
+    what: 'a place is renewed for ever that was freed while its renewal was on its way',
+    from: 'if (this.#renewedAt.delete(place)) this.#renewedAt.set(place, sentAt)',
+    to: 'this.#renewedAt.delete(place)\n      this.#renewedAt.set(place, sentAt)',
+    test: places,
+    foundBy: ['a place that is freed while its renewal is on its way is not renewed again']
+  },
+  {
+    file: 'store/shared/held-places.ts',
     what: 'of many places, only the first are renewed',
     from: 'if (this.#renewedAt.delete(place)) this',
     to: 'if (this.#renewedAt.has(place)) this',

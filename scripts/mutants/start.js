@@ -289,13 +289,39 @@ export const mutants = [
   },
   {
     file: 'metrics/recorder.ts',
-    what: 'the reason of a rejection is a label',
+    what: 'a quota that is disabled keeps its former limit',
+    from: "if (limit > 0 || outcome === 'disabled')",
+    to: 'if (limit > 0)',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: [
+      'llm_quota_limit is the limit of the latest decision, and 0 if that disables the quota'
+    ]
+  },
+  {
+    file: 'start/quotas.ts',
+    what: 'the store of a quota is that of the plugin',
+    from: 'store: definition.store ?? store,',
+    to: 'store,',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: ["a quota's own store keeps its counters, and the plugin's store those of the others"]
+  },
+  {
+    file: 'start/quotas.ts',
+    what: "the plugin's authentication precedes that of a quota",
+    from: 'definition.authentication ?? options.authentication',
+    to: 'options.authentication ?? definition.authentication',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: [
+      "a quota's own authentication precedes the plugin's; quotas that share one ask for it once"
+    ]
+  },
+  {
+    file: 'metrics/recorder.ts',
+    what: 'why a request has no caller is a label',
     from: "reason: outcome === 'unavailable' ? reason : ''",
     to: "reason: reason ?? ''",
     test: 'test/plugin/metrics.test.ts',
-    foundBy: [
-      'each decision is counted by quota, unit, operation and outcome, also of concurrent requests'
-    ]
+    foundBy: ['the label reason is empty unless something failed, also without a caller']
   },
   {
     file: 'metrics/recorder.ts',

@@ -92,6 +92,10 @@ const fullStore: QuotaStore = {
   settle () {}
 }
 
+async function someTurns (): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+}
+
 // How long a server that closes waits for stores, in milliseconds.
 const closingTime = 1_000
 
@@ -258,14 +262,15 @@ for (const [version, create] of versions) {
       t.same(atClose, [[0, 70 * streams], [0, 70 * streams]])
     }
   )
-  t.test(`a decision after the server has closed is settled: ${version}`, async (t) => {
-    const store = new MemoryQuotaStore()
-    const acquire = t.capture(store, 'acquire', store.acquire)
+  t.test(`a decision that closing waits for is settled before onClose: ${version}`, async (t) => {
+    const memory = new MemoryQuotaStore()
+    const acquire = t.capture(memory, 'acquire', memory.acquire)
+    const store = slowStore(memory, { isOpen: true, asked: 0 })
     let authenticate = (): void => {}
     const app: FastifyInstance = create({ forceCloseConnections: true })
     const counts: unknown[] = []
     app.addHook('onClose', async () => {
-      counts.push([acquire().length, store.peek(places)?.count])
+      counts.push([acquire().length, memory.peek(places)?.count])
     })
     const asked = new Promise<void>((resolve) => {
       app.register(quotaPlugin, {
@@ -421,6 +426,45 @@ for (const [version, create] of versions) {
       t.equal(store.peek(places)?.count, 2)
       await app.close()
       t.equal(store.peek(places)?.count, 0)
+    }
+  )
+  t.test(
+    `an extension that closing waits for is settled with 0 before onClose: ${version}`,
+    async (t) => {
+      const memory = new MemoryQuotaStore()
+      let settled = (): void => {}
+      const isSettled = new Promise<void>((resolve) => {
+        settled = resolve
+      })
+      let isExtending = false
+      const store: QuotaStore = {
+        async acquire (demands) {
+          const acquisitions = memory.acquire(demands)
+          // The answer arrives when the permit has ended.
+          if (isExtending) await isSettled.then(someTurns)
+          return acquisitions
+        },
+        async settle (acquisition, used) {
+          await someTurns()
+          memory.settle(acquisition, used)
+          settled()
+        }
+      }
+      const app: FastifyInstance = create()
+      const counts: unknown[] = []
+      app.addHook('onClose', async () => {
+        counts.push(memory.peek(tokens)?.count)
+      })
+      const quotas = { tokens: { perMinute: { tokens: 10_000 }, cost: 50 } }
+      await app.register(quotaPlugin, { operations: [], store, quotas })
+      await app.ready()
+      const permit = await app.quotaAcquire(localAuthentication('alice'), 'tokens')
+      await permit.charge(20)
+      isExtending = true
+      const extending = t.rejects(permit.extend(30), /must have a permit that has not ended/)
+      await app.close()
+      await extending
+      t.same(counts, [20])
     }
   )
   t.test(

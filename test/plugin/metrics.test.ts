@@ -98,7 +98,7 @@ t.test(
   'each decision is counted by quota, unit, operation and outcome, also of concurrent requests',
   async (t) => {
     const preferences = new Map<string, number>()
-    const { app, registry, ask, decisions, scrape } = await createServer(t, {
+    const { app, registry, ask, decisions } = await createServer(t, {
       perMinute: 2,
       preferences,
       quotas
@@ -106,8 +106,7 @@ t.test(
     await Promise.all([
       ask('/api/analyze', 'alice', 5),
       ask('/api/analyze', 'bob', 5),
-      ask(chat.path, 'alice', 9),
-      ask(chat.path, '', 3)
+      ask(chat.path, 'alice', 9)
     ])
     preferences.set('rate-limit.per-minute', 0)
     await ask('/api/analyze', 'alice', 4)
@@ -117,19 +116,36 @@ t.test(
       'default requests POST /api/analyze disabled': 4,
       'chat tokens POST /api/chat admitted': 7,
       'chat tokens POST /api/chat rejected': 2,
-      'chat tokens POST /api/chat unauthenticated': 3,
       'streams concurrent-requests POST /api/chat admitted': 7
     })
     const text = await registry.metrics()
     t.notMatch(text, /alice|[0-9a-f]{64}/, 'no label identifies a caller')
-    t.match(await scrape(), {
-      [`llm_quota_limit${ofDefault}`]: 0,
-      [`llm_quota_limit${ofChat}`]: 70,
-      [`llm_quota_limit${ofStreams}`]: 9
-    })
     t.equal((await app.inject('/metrics')).statusCode, 404, 'no route is added')
   }
 )
+
+t.test('llm_quota_limit is the limit of the latest decision, and 0 if that disables the quota',
+  async (t) => {
+    const preferences = new Map<string, number>()
+    const { ask, scrape } = await createServer(t, { preferences, quotas })
+    await ask(chat.path)
+    for (const limit of [2, 3, 0]) {
+      preferences.set('rate-limit.per-minute', limit)
+      await ask()
+      t.match(await scrape(), {
+        [`llm_quota_limit${ofDefault}`]: limit,
+        [`llm_quota_limit${ofChat}`]: 70,
+        [`llm_quota_limit${ofStreams}`]: 9
+      })
+    }
+  }
+)
+
+t.test('the label reason is empty unless something failed, also without a caller', async (t) => {
+  const { ask, decisions } = await createServer(t, { quotas })
+  await ask(chat.path, '', 3)
+  t.same(await decisions(), { 'chat tokens POST /api/chat unauthenticated': 3 })
+})
 
 t.test(
   'what is unavailable is counted with its reason, and a mark, a limit, a cost or a time zone ' +

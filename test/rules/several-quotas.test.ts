@@ -427,8 +427,20 @@ t.test(
   }
 )
 
+t.test("a quota's own store keeps its counters, and the plugin's store those of the others",
+  async (t) => {
+    const own = new MemoryQuotaStore()
+    const quotas: Quotas = { wide: {}, owning: { store: own } }
+    const { statuses, store } = await createHost(['wide', 'owning'], { quotas })
+    t.same(await statuses(1), [200])
+    const trackedBy = (each: MemoryQuotaStore) =>
+      ['wide', 'owning'].map((name) => each.inspect(`${name}.requests.minute`).trackedCallers)
+    t.same([trackedBy(store), trackedBy(own)], [[1, 0], [0, 1]])
+  }
+)
+
 t.test(
-  'quotas that share an authentication ask for it once for each request, and others for their own',
+  "a quota's own authentication precedes the plugin's; quotas that share one ask for it once",
   async (t) => {
     const asked: string[] = []
     const readerOf = (username: string) => () => {

@@ -4,6 +4,7 @@ import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import type { Call, Reply } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
+import type { Acquisition } from '../../lib/store/store.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { DriverServer } from '../support/driver-server.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
@@ -279,6 +280,37 @@ t.test('clearCounters forgets places, and settling them then changes nothing', a
   await store.settle(entry, 0)
   t.equal(count(), 0)
 })
+
+const removals = {
+  'is freed': (store: SharedStore, entry: Acquisition) => store.settle(entry, 0),
+  'is removed by clearCounters': (store: SharedStore) => store.clearCounters()
+}
+for (const [isRemoved, remove] of Object.entries(removals)) {
+  t.test(`a place that ${isRemoved} while its renewal is on its way is not renewed again`,
+    async (t) => {
+      const { server, create, count, pass } = start(t)
+      let reply: (() => void) | undefined
+      const store = create(async (call) => {
+        const decided = await server.decide(call)
+        if (call.renewed.length === 0) return decided
+        return await new Promise((resolve) => {
+          reply = () => {
+            resolve(decided)
+          }
+        })
+      })
+      const entry = await acquireOne(store, 'alice', place())
+      await pass(renewalInterval)
+      await until('the renewal is on its way', () => reply !== undefined)
+      const removed = remove(store, entry)
+      reply?.()
+      await removed
+      await server.clear()
+      for (let second = 0; second < 12; second++) await pass(1_000)
+      t.equal(count(), 0)
+    }
+  )
+}
 
 t.test('what waits to be freed during an outage is bounded', async (t) => {
   const { server, create, pass } = start(t)

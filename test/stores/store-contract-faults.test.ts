@@ -2,7 +2,8 @@
 import { AssertionError } from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import type { Acquisition, Demand, QuotaStore } from '../../lib/store/store.js'
+import { haveRoom } from '../../lib/store/side-by-side.js'
+import type { Acquisition, Acquisitions, Demand, QuotaStore } from '../../lib/store/store.js'
 import {
   quotaStoreContract,
   type QuotaStoreContractCheck,
@@ -65,6 +66,23 @@ function racing (condition: Condition, isOverflow = false): Fault {
       await setImmediate()
       for (const write of writes) write()
       return base.acquire(demands)
+    }
+  })
+}
+
+/** Leaves `lastSeen` as it is if a condition holds for what a request has got. */
+function unseen (condition: (acquisitions: Acquisitions) => boolean): Fault {
+  return (store, base) => ({
+    acquire (demands) {
+      const seenBefore = demands.map((demand) => ownOf(store, demand)?.lastSeen)
+      const acquisitions = base.acquire(demands)
+      for (const [index, demand] of demands.entries()) {
+        const own = ownOf(store, demand)
+        if (own !== undefined && condition(acquisitions)) {
+          own.lastSeen = seenBefore[index] ?? own.lastSeen
+        }
+      }
+      return acquisitions
     }
   })
 }
@@ -199,6 +217,17 @@ const faults: Record<string, Record<string, Fault>> = {
       kept: (quota, window) => base.kept(quota, window - 1)
     }),
     'sweeps 1 ms too late': (_, base) => ({ kept: (quota, window) => base.kept(quota, window + 1) })
+  },
+  'a request that is rejected, or that counts nothing, sets lastSeen like any other': {
+    'sees only what is admitted': unseen((acquisitions) => !haveRoom(acquisitions)),
+    'sees only what counts something': unseen(
+      (acquisitions) => haveRoom(acquisitions) && acquisitions[0]?.granted === 0
+    )
+  },
+  'a request that one of its quotas rejects sets lastSeen in each of them': {
+    'sees what is rejected only where there is no room': unseen(
+      (acquisitions) => acquisitions.length > 1 && !haveRoom(acquisitions)
+    )
   },
   'sweeps 60 s after the previous sweep, and no earlier': {
     'sweeps too often': (store) => ({
