@@ -195,8 +195,8 @@ export const mutants = [
     what: 'settlements of different windows are one',
     from: '[windowId, overflow',
     to: '[overflow',
-    test: walk,
-    foundBy: ['in random steps, a shared store counts what was used']
+    test: settlements,
+    foundBy: ['settlements of two windows of a caller stay two, and each changes its own']
   },
   {
     file: 'store/shared/waiting-settlements.ts',
@@ -212,7 +212,7 @@ export const mutants = [
     from: 'one.lessCount + other.lessCount',
     to: 'other.lessCount',
     test: settlements,
-    foundBy: ['the settlements of one window are one']
+    foundBy: ['the settlements of one window are one, and change it by their sum']
   },
   {
     file: 'store/shared/remembered-rejections.ts',
@@ -434,11 +434,19 @@ export const mutants = [
   },
   {
     file: 'store/shared/waiting-settlements.ts',
+    what: 'of two settlements of one period, only what the later one held is released',
+    from: 'lessHeld.set(period, less + (lessHeld.get(period) ?? 0))',
+    to: 'lessHeld.set(period, less)',
+    test: settlements,
+    foundBy: ['the settlements of one window are one, and change it by their sum']
+  },
+  {
+    file: 'store/shared/waiting-settlements.ts',
     what: 'of two settlements, what the earlier one held stays held',
     from: 'const lessHeld = new Map(one.lessHeld)',
     to: 'const lessHeld = new Map<number, number>()',
     test: settlements,
-    foundBy: ['the settlements of one window are one']
+    foundBy: ['the settlements of one window are one, and change it by their sum']
   },
   {
     file: 'store/shared/shared-store.ts',
