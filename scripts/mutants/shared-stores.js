@@ -195,8 +195,8 @@ export const mutants = [
     what: 'settlements of different windows are one',
     from: '[windowId, overflow',
     to: '[overflow',
-    test: walk,
-    foundBy: ['in random steps, a shared store counts what was used']
+    test: settlements,
+    foundBy: ['settlements of two windows of a caller stay two, and each changes its own']
   },
   {
     file: 'store/shared/waiting-settlements.ts',
@@ -212,7 +212,7 @@ export const mutants = [
     from: 'one.lessCount + other.lessCount',
     to: 'other.lessCount',
     test: settlements,
-    foundBy: ['the settlements of one window are one']
+    foundBy: ['the settlements of one window are one, and change it by their sum']
   },
   {
     file: 'store/shared/remembered-rejections.ts',
@@ -400,6 +400,14 @@ export const mutants = [
   },
   {
     file: 'store/shared/held-places.ts',
+    what: 'a place that was freed during its renewal is renewed again and again',
+    from: 'if (this.#renewedAt.delete(place)) this.#renewedAt.set(place, sentAt)',
+    to: 'this.#renewedAt.delete(place)\n      this.#renewedAt.set(place, sentAt)',
+    test: places,
+    foundBy: ['a place that is freed while a call renews it is free, and is not renewed again']
+  },
+  {
+    file: 'store/shared/held-places.ts',
     what: 'places that were cleared are counted',
     from: '    this.#counts.clear()\n',
     to: '',
@@ -442,11 +450,19 @@ export const mutants = [
   },
   {
     file: 'store/shared/waiting-settlements.ts',
+    what: 'of two settlements of one period, only what the later one held is released',
+    from: 'lessHeld.set(period, less + (lessHeld.get(period) ?? 0))',
+    to: 'lessHeld.set(period, less)',
+    test: settlements,
+    foundBy: ['the settlements of one window are one, and change it by their sum']
+  },
+  {
+    file: 'store/shared/waiting-settlements.ts',
     what: 'of two settlements, what the earlier one held stays held',
     from: 'const lessHeld = new Map(one.lessHeld)',
     to: 'const lessHeld = new Map<number, number>()',
     test: settlements,
-    foundBy: ['the settlements of one window are one']
+    foundBy: ['the settlements of one window are one, and change it by their sum']
   },
   {
     file: 'store/shared/shared-store.ts',

@@ -80,9 +80,23 @@ export const mutants = [
     from: '(definition.mode ?? options.mode)',
     to: '(options.mode ?? definition.mode)',
     test: 'test/rules/several-quotas.test.ts',
-    foundBy: [
-      'a quota without a limit admits 10 requests per minute, and has the mode of the plugin'
-    ]
+    foundBy: ['a quota has the mode of the plugin, enforce, unless it has its own']
+  },
+  {
+    file: 'start/quotas.ts',
+    what: 'a quota of a plugin in shadow mode is not enforced, whatever its own mode',
+    from: "(definition.mode ?? options.mode) !== 'shadow'",
+    to: "definition.mode !== 'shadow' && options.mode !== 'shadow'",
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: ['a quota has the mode of the plugin, shadow, unless it has its own']
+  },
+  {
+    file: 'start/quotas.ts',
+    what: 'the store of a definition does not precede that of the plugin',
+    from: 'store: definition.store ?? store',
+    to: 'store',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: ['a quota counts in the store of the plugin, unless it has its own']
   },
   {
     file: 'start/quotas.ts',
@@ -410,6 +424,27 @@ export const mutants = [
     foundBy: [
       'the warnings name no route before the plugin beside one after it with the same pattern, ' +
         'which is in its scope'
+    ]
+  },
+  {
+    file: 'metrics/recorder.ts',
+    what: 'the limit of a quota that is disabled is shown as before',
+    from: "if (limit > 0 || outcome === 'disabled')",
+    to: 'if (limit > 0)',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: [
+      'llm_quota_limit is the limit of the latest decision, and 0 once the quota is disabled'
+    ]
+  },
+  {
+    file: 'metrics/recorder.ts',
+    what: 'preferences that are unavailable are not counted',
+    from: 'this.#failedPreferences.inc({ preference })',
+    to: 'void preference',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: [
+      'llm_quota_preference_failures_total counts how often a preference was unavailable, and ' +
+        'has no series before'
     ]
   },
   {

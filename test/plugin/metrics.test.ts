@@ -148,6 +148,51 @@ t.test('the label reason is empty unless something failed, also without a caller
 })
 
 t.test(
+  'llm_quota_limit is the limit of the latest decision, and 0 once the quota is disabled',
+  async (t) => {
+    const preferences = new Map<string, number>()
+    const { ask, scrape } = await createServer(t, { perMinute: 2, preferences, quotas })
+    await ask(chat.path)
+    for (const limit of [undefined, 7, 0, 5]) {
+      if (limit !== undefined) preferences.set('rate-limit.per-minute', limit)
+      await ask()
+      matchExactly(t, await scrape(), {
+        [`llm_quota_limit${ofDefault}`]: limit ?? 2,
+        [`llm_quota_limit${ofChat}`]: 70,
+        [`llm_quota_limit${ofStreams}`]: 9
+      })
+    }
+  }
+)
+
+t.test(
+  'llm_quota_preference_failures_total counts how often a preference was unavailable, and has no ' +
+    'series before',
+  async (t) => {
+    const preferences = new Map([['rate-limit.per-minute', '9']])
+    const { ask, scrape } = await createServer(t, { preferences })
+    const failures = async () =>
+      Object.entries(await scrape()).filter(([name]) => name.includes('preference_failures'))
+    await ask()
+    t.same(await failures(), [])
+    preferences.set('rate-limit.per-minute', 'many')
+    await ask('/api/analyze', 'alice', 3)
+    t.same(await failures(), [
+      ['llm_quota_preference_failures_total{preference="rate-limit.per-minute"}', 3]
+    ])
+  }
+)
+
+t.test('llm_quota_concurrent_requests has no series before the first such request', async (t) => {
+  const { ask, scrape } = await createServer(t, { quotas })
+  const gauge = `llm_quota_concurrent_requests${ofStreams}`
+  await ask()
+  t.notOk(gauge in (await scrape()))
+  await ask(chat.path)
+  t.ok(gauge in (await scrape()))
+})
+
+t.test(
   'what is unavailable is counted with its reason, and a mark, a limit, a cost or a time zone ' +
     'that fails touches no limit',
   async (t) => {
@@ -780,12 +825,7 @@ t.test(
       for (const isInsured of [false, true]) {
         const store = new ToldStore(new VirtualClock())
         const { ask, scrape } = await createServer(t, {
-          store: isInsured ? new InsuredQuotaStore({ primary: store, timeout: 1 }) : store,
-          preferences: {
-            get () {
-              throw new Error('no preferences')
-            }
-          }
+          store: isInsured ? new InsuredQuotaStore({ primary: store, timeout: 1 }) : store
         })
         await ask()
         t.match(await scrape(), { [tracked]: 77 })
@@ -797,8 +837,7 @@ t.test(
         )
         t.match(values, {
           llm_quota_store_duration_seconds_count: 1,
-          [`llm_quota_limit${ofDefault}`]: 10,
-          'llm_quota_preference_failures_total{preference="rate-limit.per-minute"}': 1
+          [`llm_quota_limit${ofDefault}`]: 10
         })
         if (isInsured) {
           t.same(await ask(), [200])

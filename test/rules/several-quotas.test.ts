@@ -407,25 +407,41 @@ for (const [limit, more, key, end] of settings) {
   })
 }
 
-t.test(
-  'a quota without a limit admits 10 requests per minute, and has the mode of the plugin',
-  async (t) => {
-    const { app, ask } = await createHost(['default', 'chat', 'strict'], {
-      mode: 'shadow',
-      quotas: { chat: {}, strict: { mode: 'enforce' } }
+t.test('a quota without a limit has one of 10 requests per minute, with a cost of 1', async (t) => {
+  const { app, ask } = await createHost('chat', { quotas: { chat: {} } })
+  t.match(app.quotaConfig, { SERVICE_RATE_LIMIT_CHAT_PER_MINUTE: 10 })
+  t.ok(Object.isFrozen(app.quotaConfig))
+  matchExactly(t, (await ask()).json(), [
+    { quota: 'chat', limit: 10, unit: 'requests', window: 60_000, granted: 1 }
+  ])
+})
+
+for (const [mode, other] of [['enforce', 'shadow'], ['shadow', 'enforce']] as const) {
+  t.test(`a quota has the mode of the plugin, ${mode}, unless it has its own`, async (t) => {
+    const { ask } = await createHost(['default', 'chat', 'own'], {
+      mode,
+      quotas: { chat: {}, own: { mode: other } }
     })
-    t.match(app.quotaConfig, {
-      SERVICE_RATE_LIMIT_CHAT_PER_MINUTE: 10,
-      SERVICE_RATE_LIMIT_STRICT_PER_MINUTE: 10
-    })
-    t.ok(Object.isFrozen(app.quotaConfig))
+    const isEnforced = mode === 'enforce'
     matchExactly(t, (await ask()).json(), [
-      { enforced: false },
-      { quota: 'chat', enforced: false, limit: 10, unit: 'requests', window: 60_000 },
-      { quota: 'strict', enforced: true }
+      { quota: 'default', enforced: isEnforced },
+      { quota: 'chat', enforced: isEnforced },
+      { quota: 'own', enforced: !isEnforced }
     ])
-  }
-)
+  })
+}
+
+t.test('a quota counts in the store of the plugin, unless it has its own', async (t) => {
+  const own = new MemoryQuotaStore()
+  const { store, ask } = await createHost(['chat', 'own'], {
+    quotas: { chat: { perHour: 5 }, own: { perHour: 5, store: own } }
+  })
+  t.equal((await ask()).statusCode, 200)
+  const callersIn = (each: MemoryQuotaStore) =>
+    ['chat', 'own'].map((name) => each.inspect(`${name}.requests.hour`).trackedCallers)
+  t.same(callersIn(store), [1, 0])
+  t.same(callersIn(own), [0, 1])
+})
 
 t.test("a quota's own store keeps its counters, and the plugin's store those of the others",
   async (t) => {

@@ -63,7 +63,7 @@ t.test('a server that answers loses no settlement, however many come together', 
   t.equal(acquisitions.length, 11_200)
 })
 
-t.test('the settlements of one window are one', async (t) => {
+t.test('the settlements of one window are one, and change it by their sum', async (t) => {
   const { driver, store, count } = createStore()
   const unlimited = { limit: 1_000_000 }
   const acquisitions = await Promise.all(
@@ -77,7 +77,18 @@ t.test('the settlements of one window are one', async (t) => {
   }
   await Promise.all(acquisitions.map((each) => store.settle(each, 1)))
   t.match(sent.map(({ settlements }) => settlements.map(({ lessCount }) => lessCount)), [[600]])
-  t.match(await count('alice'), { count: 300, held: 0 })
+  t.match(await count('alice'), { count: 300, held: 0 }, 'none stays held')
+})
+
+t.test('settlements of two windows of a caller stay two, and each changes its own', async (t) => {
+  let now = 0
+  const { store, count } = createStore(new DriverServer(() => now))
+  const day = estimate(5, { limit: 9, window: 86_400_000 })
+  const earlier = await acquireOne(store, 'alice', day)
+  now = 86_400_000
+  const later = await acquireOne(store, 'alice', day)
+  await Promise.all([store.settle(earlier, 1), store.settle(later, 3)])
+  t.match(await count('alice', day), { count: 3, held: 0 })
 })
 
 t.test('the settlements of callers who share the overflow counter are one', async (t) => {
