@@ -400,14 +400,6 @@ export const mutants = [
   },
   {
     file: 'store/shared/held-places.ts',
-    what: 'a place that was freed during its renewal is renewed again and again',
-    from: 'if (this.#renewedAt.delete(place)) this.#renewedAt.set(place, sentAt)',
-    to: 'this.#renewedAt.delete(place)\n      this.#renewedAt.set(place, sentAt)',
-    test: places,
-    foundBy: ['a place that is freed while a call renews it is free, and is not renewed again']
-  },
-  {
-    file: 'store/shared/held-places.ts',
     what: 'places that were cleared are counted',
     from: '    this.#counts.clear()\n',
     to: '',

@@ -302,24 +302,6 @@ export const mutants = [
     foundBy: ['refuse throws if the host has hijacked the reply']
   },
   {
-    file: 'metrics/recorder.ts',
-    what: 'a quota that is disabled keeps its former limit',
-    from: "if (limit > 0 || outcome === 'disabled')",
-    to: 'if (limit > 0)',
-    test: 'test/plugin/metrics.test.ts',
-    foundBy: [
-      'llm_quota_limit is the limit of the latest decision, and 0 if that disables the quota'
-    ]
-  },
-  {
-    file: 'start/quotas.ts',
-    what: 'the store of a quota is that of the plugin',
-    from: 'store: definition.store ?? store,',
-    to: 'store,',
-    test: 'test/rules/several-quotas.test.ts',
-    foundBy: ["a quota's own store keeps its counters, and the plugin's store those of the others"]
-  },
-  {
     file: 'start/quotas.ts',
     what: "the plugin's authentication precedes that of a quota",
     from: 'definition.authentication ?? options.authentication',

@@ -124,23 +124,6 @@ t.test(
   }
 )
 
-t.test('llm_quota_limit is the limit of the latest decision, and 0 if that disables the quota',
-  async (t) => {
-    const preferences = new Map<string, number>()
-    const { ask, scrape } = await createServer(t, { preferences, quotas })
-    await ask(chat.path)
-    for (const limit of [2, 3, 0]) {
-      preferences.set('rate-limit.per-minute', limit)
-      await ask()
-      t.match(await scrape(), {
-        [`llm_quota_limit${ofDefault}`]: limit,
-        [`llm_quota_limit${ofChat}`]: 70,
-        [`llm_quota_limit${ofStreams}`]: 9
-      })
-    }
-  }
-)
-
 t.test('the label reason is empty unless something failed, also without a caller', async (t) => {
   const { ask, decisions } = await createServer(t, { quotas })
   await ask(chat.path, '', 3)

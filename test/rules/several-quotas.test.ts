@@ -443,18 +443,6 @@ t.test('a quota counts in the store of the plugin, unless it has its own', async
   t.same(callersIn(own), [0, 1])
 })
 
-t.test("a quota's own store keeps its counters, and the plugin's store those of the others",
-  async (t) => {
-    const own = new MemoryQuotaStore()
-    const quotas: Quotas = { wide: {}, owning: { store: own } }
-    const { statuses, store } = await createHost(['wide', 'owning'], { quotas })
-    t.same(await statuses(1), [200])
-    const trackedBy = (each: MemoryQuotaStore) =>
-      ['wide', 'owning'].map((name) => each.inspect(`${name}.requests.minute`).trackedCallers)
-    t.same([trackedBy(store), trackedBy(own)], [[1, 0], [0, 1]])
-  }
-)
-
 t.test(
   "a quota's own authentication precedes the plugin's; quotas that share one ask for it once",
   async (t) => {

@@ -146,23 +146,6 @@ t.test('a place is renewed every 10 s from the call that took it, however many c
   }
 )
 
-t.test('a place that is freed while a call renews it is free, and is not renewed again',
-  async (t) => {
-    const { server, create, count, pass } = start(t)
-    let renewals = 0
-    let freeing: Promise<void> | undefined
-    const store = create((call) => {
-      renewals += call.renewed.length
-      if (renewals > 0) freeing ??= store.settle(taken, 0)
-      return server.decide(call)
-    })
-    const taken = await acquireOne(store, 'alice', place(1))
-    for (let intervals = 0; intervals < 3; intervals++) await pass(renewalInterval)
-    await freeing
-    t.same({ taken: count(), renewals }, { taken: 0, renewals: 1 })
-  }
-)
-
 t.test('a process whose stall is shorter than a place lasts keeps its places', async (t) => {
   const { clock, create, count } = start(t)
   const [stalled, other] = [create(), create()]
