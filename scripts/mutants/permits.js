@@ -325,6 +325,16 @@ export const mutants = [
   },
   {
     file: 'permit/response-end.ts',
+    what: 'over HTTP/2, only the close of a stream ends its request',
+    from: "stream?.on('end', () => {",
+    to: "stream?.on('close', () => {",
+    test: 'test/rules/concurrent.test.ts',
+    foundBy: [
+      'an HTTP/2 stream that the client resets while its response waits to be sent frees its place'
+    ]
+  },
+  {
+    file: 'permit/response-end.ts',
     what: 'over HTTP/2, a place is free when the request has been read',
     from: '    if (stream.closed) end()\n',
     to: '    end()\n',

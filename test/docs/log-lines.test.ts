@@ -58,7 +58,9 @@ function valueOf (name: ts.Identifier): ts.Expression | undefined {
 }
 
 function messagesIn (file: string): string[] {
-  const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true)
+  const text = readFileSync(file, 'utf8')
+  if (![...messageArguments.keys()].some((name) => text.includes(name))) return []
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true)
   const found: string[] = []
   const visit = (node: ts.Node): void => {
     if (ts.isCallExpression(node)) {
