@@ -18,19 +18,23 @@ export interface QuotaStore {
     demands: readonly Demand[]
   ): readonly (Acquisition | null)[] | Promise<readonly (Acquisition | null)[]>
   /**
-   * Settles an acquisition that was counted: from now on it counts `used`, if that is less than it
-   * counts, and holds nothing. Changes the window that counted it, and no other. Can be called
-   * again, for a later report that is lower still. What was used beyond is not settled: it is one
-   * more acquisition, with the greatest limit.
+   * Takes `less.count` off what the acquisition with this receipt counted and `less.held` off what
+   * it holds, in the window that counted it and in no other, never below 0. 1 and 1 frees a place.
+   * What was used beyond is not settled: it is one more acquisition, with the greatest limit.
    *
-   * @param acquisition The very object that `acquire` returned, in which a store can keep more. If
-   *   its request was rejected, there is nothing to settle.
-   * @param used What the request used, an integer of at least 0; 0 for a place that is free again.
-   * @returns A promise that is fulfilled when it has been applied.
-   * @throws {TypeError} If the store did not return this object, or if `used` is not an integer of
-   *   at least 0.
+   * @param receipt The receipt of the acquisition.
+   * @param once The text of a permit that was handed over: applied only the first time for this
+   *   receipt and text, which is remembered until the window is over.
+   * @returns False if `once` was seen before for this receipt, or its window is over. A promise is
+   *   fulfilled when it has been applied.
+   * @throws {TypeError} If the receipt is not one of this store, or if an amount is not an integer
+   *   of at least 0.
    */
-  settle?(acquisition: Acquisition, used: number): void | Promise<void>
+  settle?(
+    receipt: unknown,
+    less: Settled,
+    once?: string
+  ): void | boolean | Promise<void | boolean>
   /**
    * Returns the state of the counter that the demand would reach now, after a sweep if one is due.
    * Changes nothing: it neither updates `lastSeen` nor runs a sweep.
@@ -44,7 +48,7 @@ export interface QuotaStore {
    * nothing if the caller has no counter of its own: the overflow counter keeps its count, and
    * concurrent requests keep their places. Does not run a sweep.
    */
-  forget?(callerKey: string, counters: string): void | Promise<void>
+  forget?(counters: string, callerKey: string): void | Promise<void>
   /**
    * Returns a page of the callers that have a counter of their own with an open window, or places.
    * A caller whose window stays open is on at least one page.
@@ -52,13 +56,21 @@ export interface QuotaStore {
    * @param cursor The cursor of the previous page. Default: the first page.
    */
   list?(counters: string, cursor?: string): CallerPage | Promise<CallerPage>
-  /** Returns the number of tracked callers and the number of sweeps. */
+  /** Returns the number of tracked callers and, of a store that sweeps, the number of sweeps. */
   inspect?(counters: string): QuotaStoreState | Promise<QuotaStoreState>
   /**
    * Removes all counters of every quota, places and overflow counters included, and resets the
    * numbers of sweeps. Intended for tests.
    */
   clearCounters?(): void | Promise<void>
+}
+
+/** By how much a settlement lowers what an acquisition counted and holds. */
+export interface Settled {
+  /** By how much the count decreases, an integer of at least 0. */
+  readonly count: number
+  /** By how much less is held, an integer of at least 0. */
+  readonly held: number
 }
 
 /**
@@ -70,7 +82,10 @@ export interface Demand {
   readonly counters: string
   /** The caller's digest, as returned by `callerKey`. A store never receives an identity. */
   readonly callerKey: string
-  /** The effective limit, an integer of at least 1. `Number.MAX_SAFE_INTEGER` always has room. */
+  /**
+   * The effective limit, an integer of at least 0. `Number.MAX_SAFE_INTEGER` always has room, 0
+   * never has.
+   */
   readonly limit: number
   /**
    * The least that the request can use, an integer from 0 to `most`. Above the limit, there is
@@ -94,6 +109,13 @@ export interface Demand {
   readonly start: number | null
   /** When that day, week or month ends, in milliseconds since the epoch; null if `start` is. */
   readonly end: number | null
+  /**
+   * What is counted, such as `tokens`. In a step, a range (`least < most`) is granted no more than
+   * the other demands of its unit, and no less than its `least`.
+   */
+  readonly unit: string
+  /** Whose demand it is; null if it is not for a journal (requests, places, shadow quotas). */
+  readonly reference: string | null
 }
 
 /** The state of a caller's counter. */
@@ -113,7 +135,7 @@ export interface QuotaCount {
    */
   readonly end?: number
   /** Whether this is the shared overflow counter, which is used when the caller cap is reached. */
-  readonly overflow: boolean
+  readonly overflow?: boolean
 }
 
 /** The result of `acquire` for one demand. `count` and `held` include what was granted. */
@@ -122,6 +144,12 @@ export interface Acquisition extends QuotaCount {
   readonly admitted: boolean
   /** What was counted; 0 if the request was rejected. */
   readonly granted: number
+  /**
+   * What `settle` needs: which window has counted, or which place was taken. A value that can be
+   * copied; a text in stores on servers, where any process may settle with it. Absent if nothing
+   * was counted.
+   */
+  readonly receipt?: unknown
   /** Present if the demand was rejected from memory, so that the server was not asked. */
   readonly isRemembered?: true
 }
@@ -147,8 +175,8 @@ export interface CallerPage {
 export interface QuotaStoreState {
   /** The number of callers that have a counter of their own, or places. */
   readonly trackedCallers: number
-  /** The number of sweeps since the store was created or last cleared. */
-  readonly sweeps: number
+  /** The number of sweeps since the store was created or last cleared; absent if it has none. */
+  readonly sweeps?: number
 }
 
 /**
