@@ -23,10 +23,11 @@ function isArray (value: unknown): boolean {
 }
 
 /**
- * Formats a value that can hold a password in any form. Of a text, such as a connection string,
- * only the type is shown.
+ * Formats a value that can hold a password or an identity in any form, such as a connection string
+ * or what a function of the host returned: only its type is shown, or the number.
  */
 export function formatType (value: unknown): string {
+  if (typeof value === 'symbol') return 'a symbol'
   const text = format(value)
   return typeof value === 'string' && text !== 'a URL' ? 'a string' : text
 }
