@@ -23,13 +23,14 @@ function isArray (value: unknown): boolean {
 }
 
 /**
- * Formats a value that can hold a password or an identity in any form, such as a connection string
- * or what a function of the host returned: only its type is shown, or the number.
+ * Formats a value that can hold a secret or an identity in any form, such as a connection string or
+ * what a function of the host returned. Only numbers, true, false, null and undefined are shown; of
+ * any other value, only its type.
  */
 export function formatType (value: unknown): string {
+  if (typeof value === 'string') return 'a string'
   if (typeof value === 'symbol') return 'a symbol'
-  const text = format(value)
-  return typeof value === 'string' && text !== 'a URL' ? 'a string' : text
+  return format(value)
 }
 
 const InvalidOption = createError(

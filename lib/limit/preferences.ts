@@ -2,7 +2,7 @@ import timers from 'node:timers'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { ServerChannels } from '../channels.js'
 import { CircuitBreaker } from '../circuit-breaker.js'
-import { format } from '../errors.js'
+import { formatType } from '../errors.js'
 import { logLine, loggableError } from '../log.js'
 import { withFunctions } from '../option-checks.js'
 import { isPromise, type Eventual } from '../promises.js'
@@ -144,7 +144,7 @@ class Preference {
   #integerIn (value: unknown, phase: number): number | undefined {
     const isUnset = value == null || (typeof value === 'string' && value.trim() === '')
     const integer = toInteger(value)
-    if (integer === undefined && !isUnset) return this.#failed({ value: format(value) }, phase)
+    if (integer === undefined && !isUnset) return this.#failed({ value: formatType(value) }, phase)
     this.#breaker.succeeded(phase)
     this.#wellSince ??= clock()
     return integer
