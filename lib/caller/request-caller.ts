@@ -7,9 +7,10 @@ import { keyOf, keyOfClaims, Unidentified } from './caller-key.js'
 
 /**
  * The type of the option `authentication`: a function that returns the authentication of a request,
- * or a promise of it. If it throws or rejects, the response is a 401, or a 503 if the error has a
- * `statusCode` of 500 or more. The request waits until the promise settles, so a function that asks
- * a server needs a time limit of its own.
+ * or a promise of it. Return null for invalid credentials. If it throws or rejects, the response is
+ * a 503, or a 401 if the error has a `statusCode` below 500, as those of `@fastify/jwt` have. The
+ * request waits until the promise settles, so a function that asks a server needs a time limit of
+ * its own.
  */
 export type AuthenticationReader = OfRequest<
   Authentication | null | undefined | PromiseLike<Authentication | null | undefined>
@@ -59,6 +60,8 @@ const foreignWarning =
   'the option authentication returned a value that this package did not create, so the request ' +
   'is treated as unauthenticated: wrap verified claims with tokenAuthentication(claims), and a ' +
   'user name with localAuthentication(username); this warning is not repeated'
+
+const unread = 'the authentication of the request could not be read'
 
 /**
  * Reads the callers of requests (docs/rules.md, "Caller"). Quotas with the same function of the
@@ -113,20 +116,29 @@ export class CallerReader {
 }
 
 function afterFailure (error: unknown, request: FastifyRequest): Unidentified {
-  const isOutage = isServerError(error)
-  const outcome = isOutage ? 'unavailable' : 'unauthenticated'
-  const failure = 'the authentication of the request could not be read'
-  const message = `${failure}; the decision on it is ${outcome}`
-  logFailure(request.log, error, message)
-  return new Unidentified(isOutage ? null : 'no-authentication')
+  if (isRefusal(error)) {
+    logFailure(request.log, error, `${unread}; the request is treated as unauthenticated`)
+    return new Unidentified('no-authentication')
+  }
+  const advice = 'if only the credentials were invalid, return null in place of an error'
+  logFailure(request.log, error, `${unread}; the quota is unavailable; ${advice}`)
+  return new Unidentified(null)
 }
 
-/** Whether an error has the status code of an outage. One that cannot be read is an outage. */
-function isServerError (error: unknown): boolean {
+/**
+ * Whether an error of the host refuses the credentials, by a status code below 500. Any other error
+ * is an outage, for example of a database, as it is for Fastify: after a 401, clients discard valid
+ * credentials.
+ */
+function isRefusal (error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false
   try {
-    return 'statusCode' in error && Number(error.statusCode) >= 500
+    const { statusCode }: { readonly statusCode?: unknown } = error
+    const status = Number(statusCode)
+    // Clients of servers set 0 if they have received no response.
+    return status > 0 && status < 500
   } catch {
-    return true
+    // A getter threw, or the status is a symbol.
+    return false
   }
 }

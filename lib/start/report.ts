@@ -73,9 +73,14 @@ function protectionOf (quota: DefinedQuota, routes: Routes): string {
 /** Returns a limit such as `20 requests per minute`. */
 function describeLimit (quota: DefinedQuota): string {
   const { configured, unit } = quota
-  const limit = typeof configured === 'number' ? effectiveLimit(configured) : 'for each caller, in'
+  const limit = typeof configured === 'number' ? shownLimit(configured) : 'for each caller, in'
   if (unit === 'concurrent-requests') return `${limit} concurrent requests`
   return `${limit} ${unit} per ${windowInWords(quota)}`
+}
+
+function shownLimit (configured: number): number {
+  const limit = effectiveLimit(configured)
+  return limit === 'disabled' ? 0 : limit
 }
 
 function describeRoute (route: KnownRoute): string {

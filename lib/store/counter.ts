@@ -67,13 +67,12 @@ export function grantedAlike ({ least, most, unit }: Demand, grants: readonly Gr
   return Math.max(granted, least)
 }
 
-// Ten minutes, in milliseconds.
-const periodLength = 600_000
+/** The length of a period, in milliseconds: ten minutes. */
+export const periodLength = 600_000
 
 /**
  * Returns the period of ten minutes that a time is in. What was admitted in the current period or
- * in the one before, and has not been settled, is held (docs/rules.md, "Counter and window"). On
- * servers, layout.part.lua and schema.sql determine it.
+ * in the one before, and has not been settled, is held (docs/rules.md, "Counter and window").
  *
  * @param now Milliseconds of the store's clock.
  */
