@@ -18,8 +18,12 @@ export interface Waiting {
    * unless it goes on waiting. Neither throws nor rejects.
    */
   ask(): void | Promise<void>
-  /** Takes the request out of the line if there is room too late for it, by this count. */
+  /** Takes the request out of the line if by this count, there is room too late for it. */
   consider(count: QuotaCount): void
+  /** Rejects the request, which has left the line, because too many wait. */
+  reject(): void
+  /** Refuses the request, and takes it out of the line, because the server closes. */
+  close(): void
 }
 
 /** The clock and the timers of lines. */
@@ -33,7 +37,7 @@ export interface LineTime {
  * The requests of one quota that wait in this process (docs/rules.md, "Waiting"): a line for each
  * counter, and a bound for all of them together.
  */
-export class Lines<Request extends Waiting> {
+export class Lines<Request extends Waiting = Waiting> {
   readonly #mostWaiting: number
   readonly #time: LineTime
   /** By the caller key of the counter. None is empty. */
@@ -52,6 +56,11 @@ export class Lines<Request extends Waiting> {
     return [...this.#byRequest.keys()]
   }
 
+  /** Refuses all requests, because the server closes. */
+  close (): void {
+    for (const request of this.waiting) request.close()
+  }
+
   /** Returns the line of a counter; undefined if nobody waits for it. */
   lineOf (callerKey: string): Line<Request> | undefined {
     return this.#byCounter.get(callerKey)
@@ -60,20 +69,20 @@ export class Lines<Request extends Waiting> {
   /**
    * Adds a request at the end of the line of a counter.
    *
+   * If too many wait then, rejects the newest request of the caller with the most, which can be the
+   * arriving one.
+   *
    * @param count The state of the counter, which has no room for the request.
-   * @returns Null, or the request that must be rejected because too many wait: the newest one of
-   *   the caller with the most. It has left its line, or it is the arriving request itself.
    */
-  join (callerKey: string, request: Request, count: QuotaCount): Request | null {
-    const isFull = this.#byRequest.size >= this.#mostWaiting
-    const surplus = isFull ? this.#surplusWith(request) : null
-    if (surplus === request) return surplus
-    if (surplus !== null) this.leave(surplus)
-    const line = this.#byCounter.get(callerKey) ?? new Line(callerKey, count, this.#time)
+  join (callerKey: string, request: Request, count: QuotaCount): void {
+    const line = this.#byCounter.get(callerKey) ?? new Line<Request>(callerKey, count, this.#time)
     this.#byCounter.set(callerKey, line)
     this.#byRequest.set(request, line)
     line.add(request)
-    return surplus
+    if (this.#byRequest.size <= this.#mostWaiting) return
+    const surplus = this.#newestOfMost()
+    this.leave(surplus)
+    surplus.reject()
   }
 
   /** Takes a request out of its line. Does nothing if it is in none. */
@@ -90,9 +99,9 @@ export class Lines<Request extends Waiting> {
     this.#byCounter.get(callerKey)?.askFirst()
   }
 
-  /** Returns the newest request of the caller with the most, an arriving request included. */
-  #surplusWith (arriving: Request): Request {
-    const requests = [...this.#byRequest.keys(), arriving]
+  /** Returns the newest request of the caller with the most. */
+  #newestOfMost (): Request {
+    const requests = this.waiting
     const counts = new Map<string, number>()
     let most = 0
     for (const { turn } of requests) {
@@ -100,8 +109,8 @@ export class Lines<Request extends Waiting> {
       counts.set(turn, count)
       most = Math.max(most, count)
     }
-    const surplus = requests.findLast(({ turn }) => counts.get(turn) === most)
-    return required(surplus, 'the newest request')
+    const newest = requests.findLast(({ turn }) => counts.get(turn) === most)
+    return required(newest, 'the newest request')
   }
 }
 

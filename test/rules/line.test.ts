@@ -15,6 +15,7 @@ class Counter {
   /** When each request asked. */
   readonly askedAt: number[] = []
   readonly served: string[] = []
+  readonly rejected: string[] = []
   readonly clock = new VirtualClock()
   readonly timers = new CountedTimers(this.clock)
   readonly lines: Lines<Request>
@@ -23,13 +24,9 @@ class Counter {
     this.lines = new Lines(queue, { clock: this.clock.now, timers: this.timers })
   }
 
-  /** Adds a request to a line, and returns the one that is rejected for it. */
-  join (
-    name: string,
-    turn: string,
-    { needed = 1, count = full, line = 'counter' } = {}
-  ): string | null {
-    return this.lines.join(line, new Request(this, name, turn, needed), count)?.name ?? null
+  /** Adds a request to a line. */
+  join (name: string, turn: string, { needed = 1, count = full, line = 'counter' } = {}): void {
+    this.lines.join(line, new Request(this, name, turn, needed), count)
   }
 
   /** Adds room, and waits until nobody asks any more. */
@@ -93,6 +90,14 @@ class Request implements Waiting {
   /** Leaves if its window ends more than a second later. */
   consider ({ windowRemaining }: QuotaCount): void {
     if (windowRemaining !== null && windowRemaining > 1000) this.counter.lines.leave(this)
+  }
+
+  reject (): void {
+    this.counter.rejected.push(this.name)
+  }
+
+  close (): void {
+    this.counter.lines.leave(this)
   }
 }
 
@@ -226,7 +231,11 @@ t.test('a full queue rejects the newest request of the caller with the most', as
     ['e1', 'e', 'a2'],
     ['f1', 'f', 'f1']
   ]
-  for (const [name, turn, rejected] of arriving) t.equal(counter.join(name, turn), rejected, name)
+  for (const [name, turn] of arriving) counter.join(name, turn)
+  t.same(
+    counter.rejected,
+    arriving.map(([, , rejected]) => rejected)
+  )
   await counter.free(9)
   t.same(counter.served, ['a1', 'b1', 'c1', 'd1', 'e1'])
 })
@@ -234,14 +243,20 @@ t.test('a full queue rejects the newest request of the caller with the most', as
 t.test('the bound of a quota is that of all its lines together', async (t) => {
   const counter = new Counter(2)
   const names = ['a', 'b', 'c']
-  t.same(
-    names.map((name) => counter.join(name, name, { line: name })),
-    [null, null, 'c']
-  )
+  for (const name of names) counter.join(name, name, { line: name })
+  t.same(counter.rejected, ['c'])
   t.same(
     names.map((name) => counter.lines.lineOf(name) === undefined),
     [false, false, true]
   )
+})
+
+t.test('a thousand requests in line leave it when the server closes', async (t) => {
+  const counter = new Counter()
+  for (let request = 0; request < 1000; request++) counter.join(`${request}`, `${request % 50}`)
+  counter.lines.close()
+  t.same(counter.lines.waiting, [])
+  t.equal(counter.timers.running, 0)
 })
 
 t.test('nothing is left behind by a million requests that have waited', async (t) => {
