@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { OfRequest } from '../any-request.js'
-import { logFailure, logLine } from '../log.js'
+import { logLine, MinuteLog } from '../log.js'
 import { isPromise } from '../promises.js'
 import { isAuthentication, tokenAuthentication, type Authentication } from './authentication.js'
 import { keyOf, keyOfClaims, Unidentified } from './caller-key.js'
@@ -69,6 +69,7 @@ const unread = 'the authentication of the request could not be read'
  */
 export class CallerReader {
   readonly #authentication: AuthenticationReader | undefined
+  readonly #failures = new MinuteLog()
   #isWarned = false
 
   /** @param authentication The host's function. Default: `request.user` is read. */
@@ -90,7 +91,7 @@ export class CallerReader {
       if (isPromise(authentication)) return this.#readPromise(authentication, request)
       return this.#callerOf(authentication, request)
     } catch (error) {
-      return afterFailure(error, request)
+      return this.#afterFailure(error, request)
     }
   }
 
@@ -101,7 +102,7 @@ export class CallerReader {
     try {
       return this.#callerOf(await promise, request)
     } catch (error) {
-      return afterFailure(error, request)
+      return this.#afterFailure(error, request)
     }
   }
 
@@ -113,16 +114,18 @@ export class CallerReader {
     }
     return callerOfAuthentication(authentication)
   }
-}
 
-function afterFailure (error: unknown, request: FastifyRequest): Unidentified {
-  if (isRefusal(error)) {
-    logFailure(request.log, error, `${unread}; the request is treated as unauthenticated`)
-    return new Unidentified('no-authentication')
+  #afterFailure (error: unknown, { log }: FastifyRequest): Unidentified {
+    if (isRefusal(error)) {
+      const message = `${unread}; the request is treated as unauthenticated`
+      this.#failures.failure('refusal', log, error, message)
+      return new Unidentified('no-authentication')
+    }
+    const advice = 'if only the credentials were invalid, return null in place of an error'
+    const message = `${unread}; the quota is unavailable; ${advice}`
+    this.#failures.failure('outage', log, error, message)
+    return new Unidentified(null)
   }
-  const advice = 'if only the credentials were invalid, return null in place of an error'
-  logFailure(request.log, error, `${unread}; the quota is unavailable; ${advice}`)
-  return new Unidentified(null)
 }
 
 /**

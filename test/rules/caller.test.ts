@@ -22,6 +22,7 @@ import {
   published,
   statuses
 } from '../support/service.js'
+import { virtualPerformance } from '../support/virtual-performance.js'
 
 // Values that cannot be an issuer, a subject or a user name.
 const nobodies: [string, unknown][] = [
@@ -392,6 +393,26 @@ const failing: ((e: Error) => unknown)[] = [
   })
 ]
 
+t.test('a failed authentication, which clients can cause, is logged once a minute', async (t) => {
+  const clock = virtualPerformance(t)
+  const log = captureLog()
+  const app = await createService(
+    {
+      authentication: ({ headers }) => {
+        throw Object.assign(new Error('bad key'), { statusCode: Number(headers['x-status']) })
+      }
+    },
+    { logger: log.logger }
+  )
+  for (const later of [0, 0, 59_999, 1]) {
+    clock.advance(later)
+    for (const status of ['401', '500']) {
+      await statuses(app, null, 1, { headers: { 'x-status': status } })
+    }
+  }
+  matchExactly(t, log.problems(), [{ times: 1 }, { times: 1 }, { times: 3 }, { times: 3 }])
+})
+
 // The status code of an error of the host's authentication, and the status of the response.
 const statusCodes: [statusCode: unknown, status: 401 | 503][] = [
   [undefined, 503],
@@ -429,12 +450,12 @@ t.test(
         const outage = {
           outcome: 'unavailable',
           reason: 'authentication',
-          msg: /; the quota is unavailable; if only the credentials .* return null in place/
+          msg: /unavailable; if only the credentials .* return null in place.* once a minute$/
         }
         const refusal = {
           outcome: 'unauthenticated',
           reason: 'no-authentication',
-          msg: /; the request is treated as unauthenticated$/
+          msg: /; the request is treated as unauthenticated; .* once a minute$/
         }
         const { msg, ...expected } = status === 503 ? outage : refusal
         matchExactly(t, messages, [{ decision: { ...expected, callerKey: null, count: null } }])
