@@ -67,7 +67,7 @@ export class Requester {
     this.#given = who.callers
   }
 
-  /** Returns the caller whom a quota counts. Each reader is asked once, whichever quotas share it. */
+  /** Returns the caller whom a quota counts. Each reader is asked once, whoever shares it. */
   callerOf ({ callers: reader, name }: Quota): Eventual<Caller | Unidentified> {
     if (this.request === null) return this.#givenCaller(name)
     for (const read of this.#callers) {
