@@ -1,4 +1,4 @@
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger } from 'fastify'
 import { isRequest, type AnyRequest } from '../any-request.js'
 import { isAuthentication, type Authentication } from '../caller/authentication.js'
 import { OptionError, formatType } from '../errors.js'

@@ -1,7 +1,7 @@
 import { storeDurations, type StoreDuration } from '../channels.js'
 import { logFailure } from '../log.js'
 import { isPromise, then, type Eventual } from '../promises.js'
-import { assertAcquisitions } from '../store/checks.js'
+import { acquireFrom } from '../store/checks.js'
 import { acquireSideBySide } from '../store/side-by-side.js'
 import type { Acquisitions, Demand, QuotaStore, Settled } from '../store/store.js'
 import { decideBy } from './decide.js'
@@ -105,27 +105,6 @@ async function askSeveral (
   } catch {
     // The quotas of the store that failed refuse the request.
   }
-}
-
-/** Asks a store. Throws or rejects unless its result is usable, so that nothing else admits. */
-export function acquireFrom (
-  store: QuotaStore,
-  demands: readonly Demand[]
-): Eventual<Acquisitions> {
-  const acquisitions: unknown = store.acquire(demands)
-  // A promise of them, or what is found unusable once it has been awaited.
-  if (!Array.isArray(acquisitions)) return checkLater(acquisitions, demands)
-  assertAcquisitions(acquisitions, demands)
-  return acquisitions
-}
-
-async function checkLater (
-  acquiring: unknown,
-  demands: readonly Demand[]
-): Promise<Acquisitions> {
-  const acquisitions = await acquiring
-  assertAcquisitions(acquisitions, demands)
-  return acquisitions
 }
 
 /** @param acquisitions One for each of the quotas. */

@@ -30,9 +30,6 @@ const corrections = new Map<QuotaDecision['reason'], string>([
   ]
 ])
 
-const wrongReport =
-  'what a request has used was reported with an invalid amount, which is not counted'
-
 /** The levels of a logger that does not write a line of the level debug. */
 const levelsAboveDebug: readonly unknown[] = ['info', 'warn', 'error', 'fatal', 'silent']
 
@@ -114,6 +111,12 @@ export class QuotaLog {
     const message =
       'what a request has used was reported with an invalid amount, which is not counted'
     this.#minuteLog.failure('report', this.#log, error, message)
+  }
+
+  /** Logs that the mark of a route failed, whose requests are refused. */
+  markFailed (error: unknown, log: FastifyBaseLogger): void {
+    const message = 'the quotas of the request could not be determined; the request is not counted'
+    this.#minuteLog.failure('mark', log, error, message)
   }
 
   /** Logs that the function of a cost failed. */

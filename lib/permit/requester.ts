@@ -74,7 +74,7 @@ export class Requester {
     this.#given = who.callers
   }
 
-  /** Returns the caller whom a quota counts. Each reader is asked once, whichever quotas share it. */
+  /** Returns the caller whom a quota counts. Each reader is asked once, whoever shares it. */
   callerOf ({ callers: reader, name }: Quota): Eventual<Caller | Unidentified> {
     return this.request === null ? this.#givenCaller(name) : this.#read(reader, this.request)
   }

@@ -85,6 +85,8 @@ function defineQuota (
     store: definition.store ?? store,
     callers: readers.of(definition.authentication ?? options.authentication),
     wait: waitOf(definition),
+    hasOwnCaller: definition.authentication !== undefined,
+    hasRateLimitHeaders: definition.rateLimitHeaders !== false,
     isEnforced: (definition.mode ?? options.mode) !== 'shadow',
     isListed: true,
     isUnused: false,
