@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { format, formatType } from '../errors.js'
-import { logFailure } from '../log.js'
+import { MinuteLog } from '../log.js'
 import { isPromise, then, type Eventual } from '../promises.js'
 import { required } from '../required.js'
 import { effectiveLimit, type LimitOfCaller, type LimitReader, type ReadLimit } from './limit.js'
@@ -55,10 +55,11 @@ function readFunction<Caller> (
   quota: string,
   preferences: Preferences
 ): ConfiguredReader<Caller> {
+  const failures = new MinuteLog()
   return (caller, log) => {
     function failed (error: unknown): 'failed' {
       const message = 'the limit of the caller could not be determined; the request is not counted'
-      logFailure(log, error, message, { quota })
+      failures.failure('limit', log, error, message, { quota })
       return 'failed'
     }
     try {

@@ -419,13 +419,14 @@ t.test('a function that fails as a limit is a logged 503 that counts nothing', a
       const refusal = { outcome: 'unavailable', reason: 'limit', callerKey, count: null }
       matchExactly(t, permit.refusal, refusal)
       t.equal(store.inspect('chat.requests.minute').trackedCallers, 0)
-      const line = {
-        level: 50,
-        quota: 'chat',
-        err: { message },
-        msg: 'the limit of the caller could not be determined; the request is not counted'
-      }
-      matchExactly(t, log.problems(), [line, line])
+      matchExactly(t, log.problems(), [
+        {
+          level: 50,
+          quota: 'chat',
+          err: { message },
+          msg: /^the limit of the caller could not be determined; .* at most once a minute$/
+        }
+      ])
     }
   }
 })
@@ -497,4 +498,53 @@ t.test('start-up fails if the variable of a limit is set beside a function', asy
     process.env[name] = value
     await t.rejects(configured({ quotas }), failure(value))
   }
+})
+
+t.test('a variable of a limit that no quota reads is warned of once, at the start', async (t) => {
+  const names = ['CHAT_PER_DYA', 'CHAT_PER_MINUTE', 'CHAT_PER_DAY', 'SEARCH_PER_DAY']
+  const [misspelt, otherLimit, ...read] = names.map((name) => `SERVICE_RATE_LIMIT_${name}`)
+  t.teardown(() => {
+    for (const name of read) Reflect.deleteProperty(process.env, name)
+  })
+  for (const name of read) process.env[name] = '5'
+  const path = join(mkdtempSync(join(tmpdir(), 'quota-')), 'service.env')
+  writeFileSync(path, `${misspelt}=3\n${otherLimit}=3\nSERVICE_NAME=chat\n`)
+  const log = captureLog()
+  const app = Fastify({ logger: log.logger })
+  // Each scope has quotas of its own.
+  for (const name of ['chat', 'search']) {
+    await app.register(
+      async (scope) => {
+        await scope.register(quotaPlugin, {
+          operations: [],
+          dotenv: { path },
+          quotas: { [name]: { perDay: 1 } }
+        })
+        t.equal(scope.quotaConfig[`SERVICE_RATE_LIMIT_${name.toUpperCase()}_PER_DAY`], 5)
+      },
+      { prefix: `/${name}` }
+    )
+  }
+  await app.ready()
+  matchExactly(t, log.problems(), [
+    {
+      level: 40,
+      variables: [misspelt, otherLimit],
+      msg:
+        `no quota reads the environment variable ${misspelt}, ${otherLimit}; the variables of ` +
+        `the quotas are ${variable}, ${read.join(', ')}`
+    }
+  ])
+})
+
+t.test('variables that quotas read, or others, are not warned of', async (t) => {
+  process.env[variable] = '5'
+  process.env.SERVICE_RATE_LIMITS = '5'
+  t.teardown(() => {
+    Reflect.deleteProperty(process.env, 'SERVICE_RATE_LIMITS')
+  })
+  const log = captureLog()
+  const app = await createService({ operations: [] }, { logger: log.logger })
+  await app.ready()
+  t.same(log.problems(), [])
 })
