@@ -2,8 +2,8 @@
 -- on the requests, and reads the standings (`Call` in ../shared/driver.ts).
 -- include layout.part.lua
 --
--- ARGV[1] has numbers of eight bytes, in the order in which they are read below. The other arguments
--- and KEYS are read in this order, in which arguments.ts writes them:
+-- ARGV[1] has numbers of eight bytes, in the order in which they are read below. The other
+-- arguments and KEYS are read in this order, in which arguments.ts writes them:
 --   KEYS  the list of all quotas; for each quota with windows its counters, and when each is dead;
 --         for each quota of concurrent requests its holders, the callers with places; for each
 --         holder its places; for each settlement that is applied once, its name
@@ -18,8 +18,9 @@ local NUMBERS = ARGV[1]
 local MINUTE = 60000 -- how much longer than needed a key can stay, so that this is rarely set
 local format, unpackNumbers = string.format, struct.unpack
 
-local time, periodLength, placeDuration, nextWindowId, cap, quotaCount, concurrentCount, holderCount,
-  settlementCount, requestCount, standingCount, at = unpackNumbers('ddddddddddd', NUMBERS)
+local time, periodLength, placeDuration, nextWindowId, cap, quotaCount, concurrentCount,
+  holderCount, settlementCount, requestCount, standingCount, at =
+  unpackNumbers('ddddddddddd', NUMBERS)
 local now = nowFrom(time)
 local period = math.floor(now / periodLength)
 -- Times are texts here, because a number costs a command twice as much.

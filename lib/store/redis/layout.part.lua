@@ -1,5 +1,5 @@
--- What the scripts know of the layout, whose keys stand in keys.ts. Times are in milliseconds, those
--- of windows in a time zone since the epoch.
+-- What the scripts know of the layout, whose keys stand in keys.ts. Times are in milliseconds,
+-- those of windows in a time zone since the epoch.
 local UNLIMITED = 9007199254740991 -- the greatest count, and the limit that always has room
 local PAGE = 1000 -- how many rows a script looks at, or removes, at most
 
@@ -14,8 +14,8 @@ end
 -- the window ends; its id; and whether it is that of a time zone.
 local COUNTER = 'ddddddB'
 
--- Reads a counter as it is in this period. Without a text it is new, and has no window. A clock that
--- is set back lengthens no window, whose length is `window`.
+-- Reads a counter as it is in this period. Without a text it is new, and has no window. A clock
+-- that is set back lengthens no window, whose length is `window`.
 local function readCounter (text, now, period, window)
   if not text then
     return { count = 0, held = 0, heldBefore = 0, ends = 0, id = 0, isZoned = false, isNew = true }

@@ -50,7 +50,7 @@ export class Sender {
   readonly #options: SenderOptions
   readonly #timers: QuotaTimers
   readonly #names = new UniqueNames()
-  #isSending = false
+  #sending: Promise<void> | undefined
   #isWakeSet = false
 
   constructor (options: SenderOptions) {
@@ -61,29 +61,21 @@ export class Sender {
   /** Sends what waits. Must be called whenever something was added to the queue. */
   wake (): void {
     const { queue, running } = this.#options
-    running.start(() => this.#isSending || !queue.isIdle)
-    if (this.#isSending) return
-    this.#isSending = true
-    void this.#sendAll()
+    running.start(() => this.#sending !== undefined || !queue.isIdle)
+    this.#sending ??= this.#sendAll()
   }
 
   async #sendAll (): Promise<void> {
-    const { queue } = this.#options
-    do {
+    let hasMore = true
+    while (hasMore) {
       // What arrives in one turn of the event loop goes into the same call.
       await turn()
-      await this.#sendOne()
-    } while (queue.hasRequests || (!queue.isFailing && this.#hasDuties()))
-    this.#isSending = false
-    if (!queue.isIdle) this.#wakeLater()
+      hasMore = await this.#sendOne()
+    }
+    this.#sending = undefined
+    if (!this.#options.queue.isIdle) this.#wakeLater()
   }
 
-  #hasDuties (): boolean {
-    const { queue, clock } = this.#options
-    return queue.hasDuties(clock())
-  }
-
-  /** While this timer is set, nothing keeps the process alive. */
   #wakeLater (): void {
     if (this.#isWakeSet) return
     this.#isWakeSet = true
@@ -93,15 +85,17 @@ export class Sender {
     }, wakeInterval)
   }
 
-  /** Never rejects. */
-  async #sendOne (): Promise<void> {
-    const { queue } = this.#options
+  /** Returns whether another call follows at once. Never rejects. */
+  async #sendOne (): Promise<boolean> {
+    const { queue, clock } = this.#options
     try {
       await this.#call()
+      return queue.hasRequests || queue.hasDuties(clock())
     } catch (error) {
       const kind = kindOf(error)
       queue.failed(kind, error instanceof NotRunError ? error.cause : error)
       if (kind === 'try-again' && queue.hasRequests) await this.#pause()
+      return queue.hasRequests
     }
   }
 
