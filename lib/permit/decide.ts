@@ -119,8 +119,9 @@ export function publishDecisions (
     if (quotaDecisions.hasSubscribers) {
       quotaDecisions.publish({ server, request, decision } satisfies QuotaDecisionMessage)
     }
-    const { outcome, overflow } = decision
-    const isUsual = (outcome === 'admitted' || outcome === 'disabled') && !overflow
+    const { outcome, overflow, waited } = decision
+    const isAdmitted = outcome === 'admitted' || outcome === 'disabled'
+    const isUsual = isAdmitted && !overflow && waited === 0
     if (!isUsual) quotaLog.decided(decision, request, requester.log)
   }
 }

@@ -71,7 +71,7 @@ export function takePermit (
   return permit
 }
 
-/** Returns the permit of a request that may have waited, so that its quotas were decided on anew. */
+/** Returns the permit of a request that may have waited, whose quotas were decided on anew then. */
 function permitAfter (
   { quotas, isAbandoned }: Waited,
   all: readonly QuotaOfRequest[],

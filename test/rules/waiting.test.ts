@@ -1,13 +1,17 @@
 // docs/rules.md, "Waiting": what a request waits for, how long, and how its wait ends. In virtual
 // time. Who is next is in line.test.ts, and callers who leave are in leaving.test.ts.
 import { setImmediate as turn } from 'node:timers/promises'
+import type { FastifyReply } from 'fastify'
+import { Registry } from 'prom-client'
 import t from 'tap'
 import {
   callerKey,
   localAuthentication,
-  type QuotaDefinition,
-  type QuotaPermit
+  type Demand,
+  type QuotaDefinition
 } from '../../lib/index.js'
+import { quotaMetricsPlugin } from '../../lib/metrics.js'
+import { captureLog } from '../support/service.js'
 import { until } from '../support/until.js'
 import { createWaitingHost } from '../support/waiting-host.js'
 
@@ -20,6 +24,21 @@ function slots (concurrent: number, wait: NonNullable<QuotaDefinition['wait']>):
 }
 
 type Host = Awaited<ReturnType<typeof createWaitingHost>>
+
+/** What the store is asked for a place. */
+const placeOf = (caller: string): Demand => ({
+  counters: 'slots.concurrent',
+  callerKey: callerKey(localAuthentication(caller)) ?? '',
+  limit: 1,
+  least: 1,
+  most: 1,
+  isEstimate: true,
+  window: null,
+  start: null,
+  end: null,
+  unit: 'concurrent-requests',
+  reference: null
+})
 
 /** Advances the time in steps, so that what becomes due can ask the store. */
 async function pass (time: Host['time'], ms: number, step = 100): Promise<void> {
@@ -47,7 +66,7 @@ t.test('a request waits for a place, and runs when one is free', async (t) => {
   t.equal((await second.response).statusCode, 200)
 })
 
-t.test('the last decision refuses a request whose time is over, and no other one is published', async (t) => {
+t.test('a request is refused by the last decision, the only one that is published', async (t) => {
   const host = await createWaitingHost(t, { slots: slots(1, 1200) })
   await host.run('alice')
   const { response } = await host.queue('bob')
@@ -148,7 +167,7 @@ t.test('a new request joins the end of the line, and asks nothing', async (t) =>
   t.match(host.decisions.at(-1), { outcome: 'rejected', count: 70, held: 70, limit: 100 })
 })
 
-t.test('a request that joins a line is rejected at once if its window ends too late', async (t) => {
+t.test('a request does not join a line if its window ends too late', async (t) => {
   const host = await createWaitingHost(t, {
     tokens: {
       perMinute: { tokens: 100 },
@@ -197,7 +216,7 @@ t.test('a full queue rejects the newest request of the caller with the most', as
   t.equal((await bob).statusCode, 429)
 })
 
-t.test('a request does not wait if a quota without wait rejects it, also at its turn', async (t) => {
+t.test('a quota without wait rejects at once, even at the turn of a request', async (t) => {
   const host = await createWaitingHost(t, { calls: { perMinute: 1 }, slots: slots(1, 1000) })
   const first = await host.run('alice')
   t.match(await host.ask('alice'), { statusCode: 429 })
@@ -277,35 +296,33 @@ t.test('a limit that fails at the turn of a request ends its wait with 503', asy
 })
 
 t.test('the caller and the cost of a request stay what they were when it arrived', async (t) => {
-  let read = 0
+  const read = { callers: 0, costs: 0 }
   const host = await createWaitingHost(
     t,
     {
       tokens: {
         perMinute: { tokens: 10 },
-        cost: () => {
-          read += 1
-          return 5 * read
+        cost () {
+          read.costs += 1
+          return 6
         },
         wait: 5000
       }
     },
     {
       options: {
-        authentication: () => {
-          read += 100
+        authentication () {
+          read.callers += 1
           return alice
         }
       }
     }
   )
   await host.run()
-  read = 0
-  const { response } = await host.queue()
-  await pass(host.time, 2000)
-  t.equal(read, 101)
-  await pass(host.time, 3000)
-  t.equal((await response).statusCode, 429)
+  await host.queue()
+  await pass(host.time, 4000)
+  t.same(read, { callers: 2, costs: 2 })
+  t.equal(host.waiting(), 1)
 })
 
 t.test('a caller that is forgotten need not wait any longer', async (t) => {
@@ -318,7 +335,7 @@ t.test('a caller that is forgotten need not wait any longer', async (t) => {
   t.match(host.decisions.at(-1), { outcome: 'admitted', waited: 10 })
 })
 
-t.test('a thousand in line ask the store twice a second at most while nothing is free', async (t) => {
+t.test('a thousand in line ask the store twice a second while nothing is free', async (t) => {
   const host = await createWaitingHost(t, {
     slots: slots(1, { timeout: 10_000, queue: 1000 })
   })
@@ -330,11 +347,12 @@ t.test('a thousand in line ask the store twice a second at most while nothing is
   await pass(host.time, 9900)
   t.ok(host.asked.length <= 20, `it was asked ${host.asked.length} times`)
   await pass(host.time, 100)
-  for (const response of responses) t.equal((await response).statusCode, 429)
+  const statuses = await Promise.all(responses.map(async (each) => (await each).statusCode))
+  t.same(new Set(statuses), new Set([429]))
   t.equal(host.waiting(), 0)
 })
 
-t.test('of a hundred who wait for the end of a window, those with no time left are rejected', async (t) => {
+t.test('of a hundred who wait for a window, those with no time left are rejected', async (t) => {
   const host = await createWaitingHost(t, {
     calls: { perMinute: 10, authentication: service, wait: 40_000 }
   })
@@ -365,26 +383,186 @@ t.test('a shadow quota never makes a request wait', async (t) => {
   )
 })
 
-t.test('a thousand in line get 503 when the server closes, and so does who comes then', async (t) => {
-  const host = await createWaitingHost(t, {
-    slots: slots(1, { timeout: 300_000, queue: 1000 })
-  })
-  const closing: Promise<{ statusCode: number }>[] = []
-  host.app.addHook
-  const first = await host.run('zoe')
+t.test('a thousand in line get 503 when the server closes, as who comes then', async (t) => {
+  let goOn = (): void => {}
+  const host = await createWaitingHost(
+    t,
+    { slots: slots(1, { timeout: 300_000, queue: 1000 }) },
+    {
+      declare (app) {
+        app.addHook('preClose', async () =>
+          new Promise<void>((resolve) => {
+            goOn = resolve
+          })
+        )
+      }
+    }
+  )
+  await host.run('zoe')
   const responses = []
   for (let request = 0; request < 1000; request++) responses.push(host.ask(`${request % 50}`))
   await until('all wait', () => host.waiting() === 1000)
-  const permits = await Promise.all([host.app.close()])
+  const closed = host.app.close()
+  await until('nobody waits', () => host.waiting() === 0)
+  const late = await host.app.quotaAcquire({ slots: service() }, 'slots')
+  t.match(late.refusal, { outcome: 'unavailable', reason: 'closing', quota: 'slots' })
+  const received = new Set<string>()
   for (const response of responses) {
     const { statusCode, headers, body } = await response
-    t.equal(statusCode, 503)
-    t.equal(headers['retry-after'], '1')
-    t.match(body, 'The request quota is unavailable. Please try again.')
+    received.add(`${statusCode} ${headers['retry-after']} ${body}`)
   }
-  t.match(host.decisions.at(-1), { outcome: 'unavailable', reason: 'closing', quota: 'slots' })
-  t.equal(host.decisions.length, 1001)
+  t.same(
+    [...received],
+    ['503 1 {"error":"The request quota is unavailable. Please try again.","status":503}']
+  )
+  const reasons = host.decisions.map(({ reason }) => reason)
+  t.same(reasons.slice(1), Array.from({ length: 1001 }, () => 'closing'))
+  goOn()
+  await closed
+})
+
+t.test('a response that the host sends ends a wait, and counts nothing', async (t) => {
+  const replies: FastifyReply[] = []
+  const host = await createWaitingHost(
+    t,
+    { slots: slots(1, 1000) },
+    {
+      declare (app) {
+        app.addHook('onRequest', (_request, reply, done) => {
+          replies.push(reply)
+          done()
+        })
+      }
+    }
+  )
+  const first = await host.run('alice')
+  const { response } = await host.queue('bob')
+  replies.at(-1)?.code(504).send('too late')
+  t.equal((await response).statusCode, 504)
+  await until('nobody waits', () => host.waiting() === 0)
   first.finish()
-  t.ok(permits)
-  t.ok(closing)
+  await first.response
+  t.equal(host.decisions.length, 1)
+  t.equal(host.running.length, 1)
+  t.match(await host.store.peek?.(placeOf('service')), { count: 0 })
+})
+
+t.test('quotaAcquire waits alike, for a request and for authentications', async (t) => {
+  const host = await createWaitingHost(t, { slots: slots(1, 1000) })
+  const { app, run, time } = host
+  const first = await run('alice')
+  const ofRequest = app.quotaAcquire(first.request, 'slots')
+  const ofJob = app.quotaAcquire({ slots: service() }, 'slots', { reference: 'job 7' })
+  await until('both wait', () => host.waiting() === 2)
+  time.advance(100)
+  first.finish()
+  // The request has ended with its response, and its permit with it.
+  t.match(await ofRequest, { refusal: { outcome: 'rejected' } })
+  const permit = await ofJob
+  t.match(permit.decisions, [{ outcome: 'admitted', reference: 'job 7', waited: 100 }])
+  t.equal(host.decisions.length, 2, 'that of the request is published to nobody')
+  const late = app.quotaAcquire({ slots: service() }, 'slots')
+  await until('another job waits', () => host.waiting() === 1)
+  await pass(time, 1000)
+  t.match(await late, { refusal: { outcome: 'rejected', waited: 1000, retryAfter: 1 } })
+  await permit.end()
+})
+
+t.test('a signal ends a wait with its reason, and counts nothing', async (t) => {
+  const host = await createWaitingHost(t, { slots: slots(1, 1000) })
+  const { app } = host
+  const acquire = (signal: AbortSignal) =>
+    app.quotaAcquire({ slots: service() }, 'slots', { signal })
+  const reason = new Error('the user has stopped it')
+  await t.rejects(acquire(AbortSignal.abort(reason)), reason)
+  const controller = new AbortController()
+  const permit = await acquire(controller.signal)
+  const stopped = new AbortController()
+  const waiting = acquire(stopped.signal)
+  await until('a request waits', () => host.waiting() === 1)
+  stopped.abort(reason)
+  await t.rejects(waiting, reason)
+  t.equal(host.waiting(), 0)
+  // A permit that was admitted is no longer the signal's.
+  controller.abort()
+  t.equal(permit.refusal, null)
+  await permit.end()
+  t.match(await host.store.peek?.(placeOf('service')), { count: 0 })
+  t.equal(host.decisions.length, 1)
+})
+
+t.test('what is counted for a request after its wait has ended is given back', async (t) => {
+  const gates: (() => void)[] = []
+  const host = await createWaitingHost(
+    t,
+    { calls: { perMinute: 1, wait: 60_000 }, slots: slots(1, 60_000) },
+    {
+      wrap: (store) => ({
+        ...store,
+        async acquire (demands) {
+          if (demands.every(({ isWaiting }) => isWaiting === true)) {
+            await new Promise<void>((resolve) => {
+              gates.push(resolve)
+            })
+          }
+          return store.acquire(demands)
+        }
+      })
+    }
+  )
+  const first = await host.run('alice')
+  const stopped = new AbortController()
+  const callers = { calls: localAuthentication('bob'), slots: service() }
+  const names = ['calls', 'slots']
+  const waiting = host.app.quotaAcquire(callers, names, { signal: stopped.signal })
+  await until('a request waits', () => host.waiting() === 1)
+  first.finish()
+  await until('it asks the store', () => gates.length === 1)
+  stopped.abort()
+  await t.rejects(waiting, { name: 'AbortError' })
+  gates[0]?.()
+  await until('all is given back', async () => {
+    const places = await host.store.peek?.(placeOf('service'))
+    const ofBob = { ...placeOf('bob'), counters: 'calls.requests.minute', window: 60_000 }
+    const calls = await host.store.peek?.(ofBob)
+    return places?.count === 0 && calls?.count === 0
+  })
+  t.equal(host.decisions.length, 2)
+})
+
+t.test('metrics and the log say who waits and how long', async (t) => {
+  const registry = new Registry()
+  const log = captureLog('debug')
+  const host = await createWaitingHost(
+    t,
+    { slots: slots(1, 1000) },
+    {
+      server: { logger: log.logger },
+      declare: (app) => app.register(quotaMetricsPlugin, { registry })
+    }
+  )
+  const valuesOf = async (name: string) => (await registry.getSingleMetric(name)?.get())?.values
+  const first = await host.run('alice')
+  await host.queue('bob')
+  const { response } = await host.queue('carol')
+  const labels = { quota: 'slots', unit: 'concurrent-requests' }
+  t.same(await valuesOf('llm_quota_waiting'), [{ labels, value: 2 }])
+  await pass(host.time, 200)
+  first.finish()
+  await until('the second runs', () => host.running.length === 2)
+  await pass(host.time, 800)
+  await response
+  t.same(await valuesOf('llm_quota_waiting'), [{ labels, value: 0 }])
+  t.match(
+    (await valuesOf('llm_quota_wait_seconds'))?.slice(-2),
+    [{ labels, value: 1.2 }, { labels, value: 2 }],
+    'their sum and number'
+  )
+  t.match(
+    log.lines.filter(({ level, msg }) => level === 20 && /the quota/.test(String(msg))),
+    [
+      { quota: 'slots', waited: 200, msg: 'the quota admits a request that has waited for room' },
+      { quota: 'slots', waited: 1000, msg: 'the quota refuses the request' }
+    ]
+  )
 })

@@ -32,6 +32,8 @@ interface Parts {
   readonly server?: FastifyServerOptions
   /** Puts something between the host and its store. */
   readonly wrap?: (store: QuotaStore) => QuotaStore
+  /** Runs before the server is ready. */
+  readonly declare?: (app: FastifyInstance) => unknown
 }
 
 /**
@@ -41,7 +43,7 @@ interface Parts {
 export async function createWaitingHost (
   t: Test,
   quotas: NonNullable<QuotaOptions['quotas']>,
-  { options = {}, server = {}, wrap = (store) => store }: Parts = {}
+  { options = {}, server = {}, wrap = (store) => store, declare = () => {} }: Parts = {}
 ) {
   const time = new VirtualTime()
   time.start()
@@ -70,6 +72,7 @@ export async function createWaitingHost (
       running.push({ caller, request, finish: () => resolve('ran') })
     })
   )
+  await declare(app)
   await app.ready()
   const ask = (caller = 'alice', headers = {}) =>
     app.inject({ method: 'POST', url: '/run', headers: { 'x-caller': caller, ...headers } })
