@@ -141,7 +141,7 @@ class StatementNames {
   }
 
   areUsedBy (connection: object): connection is NamingConnection {
-    return this.#areUsed
+    return this.#areUsed && 'query' in connection
   }
 
   /** Throws the error again, unless a pooler does not know names: they are then not used again. */

@@ -12,7 +12,7 @@ import type {
   RequestOfCall,
   Settlement
 } from '../shared/driver.js'
-import { storedName, storedReference, unstoredName } from '../shared/stored-names.js'
+import { storedName, unstoredName } from '../shared/stored-names.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import { codeOf } from './connections.js'
 import type { ConnectedFunctions, SchemaFunctions } from './functions.js'
@@ -198,6 +198,18 @@ function storedSettlement (settlement: Settlement): Field[] {
     once,
     reference === null ? null : storedReference(reference)
   ]
+}
+
+/**
+ * Returns the reference as the content of a string of JSON in ASCII: a text of PostgreSQL can have
+ * no NUL, and a database can have an encoding with few characters.
+ */
+function storedReference (reference: string): string {
+  const escaped = JSON.stringify(reference).slice(1, -1)
+  return escaped.replaceAll(
+    /[\u007f-\uffff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  )
 }
 
 /**

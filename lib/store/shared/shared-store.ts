@@ -134,7 +134,7 @@ export class SharedStore implements QuotaStore {
   }
 
   forget (counters: string, callerKey: string): Promise<void> {
-    return this.#removeCounters(this.#driver.forget(counters, callerKey))
+    return this.#removeCounters(this.#driver.forget(counters, callerKey, this.#time()))
   }
 
   async list (counters: string, cursor?: string): Promise<CallerPage> {
@@ -152,7 +152,7 @@ export class SharedStore implements QuotaStore {
    */
   clearCounters (): Promise<void> {
     this.#queue.dropPlaces()
-    return this.#removeCounters(this.#driver.clear())
+    return this.#removeCounters(this.#driver.clear(this.#time()))
   }
 
   #giveBack (add: (ended: { resolve(result: DutyResult): void; reject(error: unknown): void }) => void): Promise<DutyResult> {
