@@ -3,7 +3,14 @@ import { isPromise } from '../../promises.js'
 import { nodeTimers, TimeLimitError, withTimeout, type QuotaTimers } from '../../time-limit.js'
 import { periodLength } from '../counter.js'
 import type { CallQueue, FailureKind, SentCall } from './call-queue.js'
-import { NotRunError, TryAgainError, type Call, type Connection, type Driver } from './driver.js'
+import {
+  NotRunError,
+  TryAgainError,
+  type Call,
+  type Connection,
+  type Driver,
+  type Reply
+} from './driver.js'
 import { placeDuration } from './held-places.js'
 import type { RunningClock } from './running-clock.js'
 import { UniqueNames } from './unique-names.js'
@@ -128,32 +135,48 @@ export class Sender {
   #connect (): Connection | Promise<Connection> {
     try {
       const connecting = this.#options.driver.connect()
-      return isPromise(connecting) ? this.#inTime(connecting) : connecting
+      return isPromise(connecting) ? this.#connectInTime(connecting) : connecting
     } catch (error) {
       throw asNotRun(error)
     }
   }
 
-  async #inTime (connecting: PromiseLike<Connection>): Promise<Connection> {
-    const late = (connection: Connection): void => {
-      connection.release()
-    }
+  async #connectInTime (connecting: PromiseLike<Connection>): Promise<Connection> {
     try {
-      return await withTimeout(longestCallTime, connecting, { ...this.#timing, late })
+      return await this.#inTime(connecting, (connection) => {
+        connection.release()
+      })
     } catch (error) {
       throw error instanceof TimeLimitError ? new TryAgainError(error) : asNotRun(error)
     }
   }
 
-  #run (connection: Connection, call: Call, sent: SentCall): ReturnType<Connection['run']> {
-    const { queue } = this.#options
-    return withTimeout(longestCallTime, connection.run(call), {
-      ...this.#timing,
-      late: (reply) => {
-        queue.arrivedLate(sent, reply)
-        this.wake()
-      }
+  #run (connection: Connection, call: Call, sent: SentCall): Promise<Reply> {
+    return this.#inTime(connection.run(call), (reply) => {
+      this.#options.queue.arrivedLate(sent, reply)
+      this.wake()
     })
+  }
+
+  /** @param late Receives what arrives after the time limit. */
+  async #inTime<Result> (
+    asked: PromiseLike<Result>,
+    late: (result: Result) => void
+  ): Promise<Result> {
+    let isLate = false
+    const answered = Promise.resolve(asked)
+    answered.then(
+      (result) => {
+        if (isLate) late(result)
+      },
+      () => {}
+    )
+    try {
+      return await withTimeout(longestCallTime, answered, { timers: this.#timers })
+    } catch (error) {
+      isLate = true
+      throw error
+    }
   }
 
   #callOf ({ content }: SentCall, time: Call['time']): Call {
@@ -161,10 +184,6 @@ export class Sender {
     for (const request of content.requests) demands += request.demands.length
     const firstWindowId = this.#names.windowIds(demands)
     return { time, placeDuration, periodLength, firstWindowId, ...content }
-  }
-
-  get #timing (): { clock: () => number; timers: QuotaTimers } {
-    return { clock: this.#options.clock, timers: this.#timers }
   }
 
   #pause (): Promise<void> {
