@@ -4,13 +4,10 @@ import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Acquisitions, Demand, QuotaCount } from '../store.js'
 import { Duties, type Duty, type DutyResult } from './duties.js'
 import type { Call, NamedPlace, Reply, RequestOfCall, Settlement } from './driver.js'
-import { counterOfPlace, HeldPlaces, keyOfPlace } from './held-places.js'
+import { counterOfPlace, HeldPlaces, keyOfPlace, placeDuration } from './held-places.js'
 import { acquisitionsOf, readReceipt, settlementOf } from './receipts.js'
 import { counterName, overflowRow, storedName } from './stored-names.js'
 import { nobody, type Ended } from './waiting.js'
-
-/** How long a place lasts unless its process renews it, in milliseconds. */
-export const placeDuration = 30_000
 
 /** The age at which a place is renewed. It lasts three times as long, so two renewals can fail. */
 const renewalAge = placeDuration / 3

@@ -1,6 +1,9 @@
 import type { NamedPlace } from './driver.js'
 import { counterName, storedName } from './stored-names.js'
 
+/** How long a place lasts unless its process renews it, in milliseconds. */
+export const placeDuration = 30_000
+
 interface HeldPlace {
   readonly place: NamedPlace
   readonly counter: string

@@ -1,5 +1,5 @@
-// A receipt is a text, so that any process can settle with it: an array as JSON, whose first element
-// says what was counted.
+// A receipt is a text, so that any process can settle with it: an array as JSON, whose first
+// element says what was counted.
 import { createHash } from 'node:crypto'
 import { format } from '../../errors.js'
 import { isNatural } from '../../option-checks.js'

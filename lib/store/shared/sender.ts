@@ -2,8 +2,16 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { isPromise } from '../../promises.js'
 import { nodeTimers, TimeLimitError, withTimeout, type QuotaTimers } from '../../time-limit.js'
 import { periodLength } from '../counter.js'
-import { placeDuration, type CallQueue, type FailureKind, type SentCall } from './call-queue.js'
-import { NotRunError, TryAgainError, type Call, type Connection, type Driver } from './driver.js'
+import type { CallQueue, FailureKind, SentCall } from './call-queue.js'
+import {
+  NotRunError,
+  TryAgainError,
+  type Call,
+  type Connection,
+  type Driver,
+  type Reply
+} from './driver.js'
+import { placeDuration } from './held-places.js'
 import type { RunningClock } from './running-clock.js'
 import { UniqueNames } from './unique-names.js'
 
@@ -49,7 +57,7 @@ export class Sender {
   readonly #options: SenderOptions
   readonly #timers: QuotaTimers
   readonly #names = new UniqueNames()
-  #isSending = false
+  #sending: Promise<void> | undefined
   #isWakeSet = false
 
   constructor (options: SenderOptions) {
@@ -60,29 +68,21 @@ export class Sender {
   /** Sends what waits. Must be called whenever something was added to the queue. */
   wake (): void {
     const { queue, running } = this.#options
-    running.start(() => this.#isSending || !queue.isIdle)
-    if (this.#isSending) return
-    this.#isSending = true
-    void this.#sendAll()
+    running.start(() => this.#sending !== undefined || !queue.isIdle)
+    this.#sending ??= this.#sendAll()
   }
 
   async #sendAll (): Promise<void> {
-    const { queue } = this.#options
-    do {
+    let hasMore = true
+    while (hasMore) {
       // What arrives in one turn of the event loop goes into the same call.
       await turn()
-      await this.#sendOne()
-    } while (queue.hasRequests || (!queue.isFailing && this.#hasDuties()))
-    this.#isSending = false
-    if (!queue.isIdle) this.#wakeLater()
+      hasMore = await this.#sendOne()
+    }
+    this.#sending = undefined
+    if (!this.#options.queue.isIdle) this.#wakeLater()
   }
 
-  #hasDuties (): boolean {
-    const { queue, clock } = this.#options
-    return queue.hasDuties(clock())
-  }
-
-  /** While this timer is set, nothing keeps the process alive. */
   #wakeLater (): void {
     if (this.#isWakeSet) return
     this.#isWakeSet = true
@@ -92,15 +92,17 @@ export class Sender {
     }, wakeInterval)
   }
 
-  /** Never rejects. */
-  async #sendOne (): Promise<void> {
-    const { queue } = this.#options
+  /** Returns whether another call follows at once. Never rejects. */
+  async #sendOne (): Promise<boolean> {
+    const { queue, clock } = this.#options
     try {
       await this.#call()
+      return queue.hasRequests || queue.hasDuties(clock())
     } catch (error) {
       const kind = kindOf(error)
       queue.failed(kind, error instanceof NotRunError ? error.cause : error)
       if (kind === 'try-again' && queue.hasRequests) await this.#pause()
+      return queue.hasRequests
     }
   }
 
@@ -133,32 +135,48 @@ export class Sender {
   #connect (): Connection | Promise<Connection> {
     try {
       const connecting = this.#options.driver.connect()
-      return isPromise(connecting) ? this.#inTime(connecting) : connecting
+      return isPromise(connecting) ? this.#connectInTime(connecting) : connecting
     } catch (error) {
       throw asNotRun(error)
     }
   }
 
-  async #inTime (connecting: PromiseLike<Connection>): Promise<Connection> {
-    const late = (connection: Connection): void => {
-      connection.release()
-    }
+  async #connectInTime (connecting: PromiseLike<Connection>): Promise<Connection> {
     try {
-      return await withTimeout(longestCallTime, connecting, { ...this.#timing, late })
+      return await this.#inTime(connecting, (connection) => {
+        connection.release()
+      })
     } catch (error) {
       throw error instanceof TimeLimitError ? new TryAgainError(error) : asNotRun(error)
     }
   }
 
-  #run (connection: Connection, call: Call, sent: SentCall): ReturnType<Connection['run']> {
-    const { queue } = this.#options
-    return withTimeout(longestCallTime, connection.run(call), {
-      ...this.#timing,
-      late: (reply) => {
-        queue.arrivedLate(sent, reply)
-        this.wake()
-      }
+  #run (connection: Connection, call: Call, sent: SentCall): Promise<Reply> {
+    return this.#inTime(connection.run(call), (reply) => {
+      this.#options.queue.arrivedLate(sent, reply)
+      this.wake()
     })
+  }
+
+  /** @param late Receives what arrives after the time limit. */
+  async #inTime<Result> (
+    asked: PromiseLike<Result>,
+    late: (result: Result) => void
+  ): Promise<Result> {
+    let isLate = false
+    const answered = Promise.resolve(asked)
+    answered.then(
+      (result) => {
+        if (isLate) late(result)
+      },
+      () => {}
+    )
+    try {
+      return await withTimeout(longestCallTime, answered, { timers: this.#timers })
+    } catch (error) {
+      isLate = true
+      throw error
+    }
   }
 
   #callOf ({ content }: SentCall, time: Call['time']): Call {
@@ -166,10 +184,6 @@ export class Sender {
     for (const request of content.requests) demands += request.demands.length
     const firstWindowId = this.#names.windowIds(demands)
     return { time, placeDuration, periodLength, firstWindowId, ...content }
-  }
-
-  get #timing (): { clock: () => number; timers: QuotaTimers } {
-    return { clock: this.#options.clock, timers: this.#timers }
   }
 
   #pause (): Promise<void> {

@@ -2,7 +2,13 @@ import { assertBoolean, assertFunction, checkThat, isNatural } from '../../optio
 import { wallClock } from '../../wall-clock.js'
 import { nodeTimers, withTimeout } from '../../time-limit.js'
 import { hasRoom } from '../counter.js'
-import { assertDemand, assertDemands } from '../checks.js'
+import {
+  assertCallerKey,
+  assertDemand,
+  assertDemands,
+  assertOnce,
+  assertSettled
+} from '../checks.js'
 import type {
   Acquisition,
   Acquisitions,
@@ -22,6 +28,7 @@ import { rejectionOf, RememberedRejections } from './remembered-rejections.js'
 import { RunningClock } from './running-clock.js'
 import { longestCallTime, Sender } from './sender.js'
 import { counterName, overflowRow } from './stored-names.js'
+import type { Ended } from './waiting.js'
 
 /** Options of a store on a server. */
 export interface SharedQuotaStoreOptions {
@@ -105,6 +112,7 @@ export class SharedStore implements QuotaStore {
    */
   async settle (receipt: unknown, less: Settled, once?: string): Promise<void | boolean> {
     assertSettled(less)
+    assertOnce(once)
     const read = readReceipt(receipt)
     if (read.kind === 'place') {
       if (once !== undefined) throw new TypeError('a place cannot be settled with a text')
@@ -133,8 +141,9 @@ export class SharedStore implements QuotaStore {
     })
   }
 
-  forget (counters: string, callerKey: string): Promise<void> {
-    return this.#removeCounters(this.#driver.forget(counters, callerKey, this.#time()))
+  async forget (counters: string, callerKey: string): Promise<void> {
+    assertCallerKey(callerKey)
+    await this.#removeCounters(this.#driver.forget(counters, callerKey, this.#time()))
   }
 
   async list (counters: string, cursor?: string): Promise<CallerPage> {
@@ -155,7 +164,8 @@ export class SharedStore implements QuotaStore {
     return this.#removeCounters(this.#driver.clear(this.#time()))
   }
 
-  #giveBack (add: (ended: { resolve(result: DutyResult): void; reject(error: unknown): void }) => void): Promise<DutyResult> {
+  /** @param add Adds to the queue what was given back. */
+  #giveBack (add: (ended: Ended<DutyResult>) => void): Promise<DutyResult> {
     return new Promise((resolve, reject) => {
       add({ resolve, reject })
       this.#sender.wake()
