@@ -2,6 +2,7 @@
 // request do not call `isNatural`, which would be a tenth of the calls of a decision in memory.
 import { format, formatType } from '../errors.js'
 import { checkThat, isNatural, isObject, withFunctions } from '../option-checks.js'
+import { isPromise, type Eventual } from '../promises.js'
 import type {
   Acquisition,
   Acquisitions,
@@ -38,13 +39,25 @@ type Checkable<Result> = { readonly [Field in keyof Result]?: unknown }
 type Unchecked<Result> = Checkable<Result> | null | undefined
 
 /**
- * Asks a store. Rejects unless its result is usable, so that no other value admits a request.
+ * Asks a store. Throws or rejects unless its result is usable, so that no other value admits a
+ * request.
  */
-export async function acquireFrom (
+export function acquireFrom (
   store: QuotaStore,
   demands: readonly Demand[]
+): Acquisitions | Promise<Acquisitions> {
+  const acquiring: Eventual<unknown> = store.acquire(demands)
+  return isPromise(acquiring) ? checkLater(acquiring, demands) : checked(acquiring, demands)
+}
+
+async function checkLater (
+  acquiring: PromiseLike<unknown>,
+  demands: readonly Demand[]
 ): Promise<Acquisitions> {
-  const acquisitions: unknown = await store.acquire(demands)
+  return checked(await acquiring, demands)
+}
+
+function checked (acquisitions: unknown, demands: readonly Demand[]): Acquisitions {
   assertAcquisitions(acquisitions, demands)
   return acquisitions
 }
@@ -242,21 +255,4 @@ function rejectSettled (field: keyof Settled | 'once', rule: string, value: unkn
 
 function rejectDemand (field: keyof Demand, rule: string, value: unknown): never {
   throw new TypeError(`the field ${field} of a demand must be ${rule}; it got ${format(value)}`)
-}
-
-/** Throws a `TypeError` unless the value is an amount that an acquisition can be settled with. */
-export function assertUsed (used: unknown): asserts used is number {
-  if (!isNatural(used)) {
-    throw new TypeError(
-      `what an acquisition is settled with must be an integer of at least 0; it got ${format(used)}`
-    )
-  }
-}
-
-/** Throws the `TypeError` for an acquisition that the store did not return. */
-export function rejectForeignAcquisition (): never {
-  throw new TypeError(
-    'a store settles only the very object that its function acquire returned, and not a copy of ' +
-      'it or the object of another store'
-  )
 }

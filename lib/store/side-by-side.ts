@@ -8,7 +8,7 @@ export interface SideFunctions<Side> {
    * Decides on the demands of one side in one step. Checks the result of a store that may not keep
    * to the interface.
    */
-  acquire(side: Side, demands: readonly Demand[]): Acquisitions | PromiseLike<Acquisitions>
+  acquire(side: Side, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions>
   /** Gives back. Nobody waits for it, so it handles its own errors. */
   settle(side: Side, receipt: unknown, less: Settled): void
 }
@@ -66,7 +66,7 @@ class Part<Side> {
 export function acquireSideBySide<Side> (
   sides: ReadonlyMap<Demand, Side>,
   functions: SideFunctions<Side>
-): Acquisitions | PromiseLike<Acquisitions> {
+): Acquisitions | Promise<Acquisitions> {
   const parts = partsOf(sides)
   const [first] = parts
   if (first !== undefined && parts.length === 1) {
