@@ -33,6 +33,9 @@ export {
 } from './caller/authentication.js'
 export { callerKey, type UnidentifiedReason } from './caller/caller-key.js'
 export type { AuthenticationReader } from './caller/request-caller.js'
+export { estimateOf, type Estimate, type EstimateOptions } from './model/estimate.js'
+export { UsageReader } from './model/reader.js'
+export { usageOf, type ModelUsage } from './model/usage.js'
 export type { Amounts } from './permit/amounts.js'
 export type { Cost, CostRange } from './permit/cost.js'
 export type {
@@ -47,7 +50,6 @@ export type { QuotaForgetter } from './permit/forget.js'
 export type { QuotaInfo } from './permit/quota.js'
 export type { QuotaCharger, QuotaExtender, QuotaGrantReader } from './permit/request-permit.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
-export { usedTokens } from './permit/used-tokens.js'
 export { InsuredQuotaStore } from './store/insured/insured-store.js'
 export type {
   InsuredQuotaStoreOptions,
@@ -65,6 +67,7 @@ export type {
   QuotaStore,
   QuotaStoreState
 } from './store/store.js'
+export { anthropicRefusal, openaiRefusal } from './refusal/api-refusals.js'
 export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
 export { quotaResponses, type QuotaResponse } from './refusal/responses.js'
 export type {
