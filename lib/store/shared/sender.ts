@@ -65,10 +65,11 @@ export class Sender {
     this.#timers = options.timers ?? nodeTimers
   }
 
+  readonly #isBusy = (): boolean => this.#sending !== undefined || !this.#options.queue.isIdle
+
   /** Sends what waits. Must be called whenever something was added to the queue. */
   wake (): void {
-    const { queue, running } = this.#options
-    running.start(() => this.#sending !== undefined || !queue.isIdle)
+    this.#options.running.start(this.#isBusy)
     this.#sending ??= this.#sendAll()
   }
 
