@@ -1,4 +1,5 @@
 import { quotaDecisions, type QuotaDecisionMessage } from '../channels.js'
+import type { CalendarWindow } from '../limit/calendar.js'
 import { required } from '../required.js'
 import { hasRoom } from '../store/counter.js'
 import type { Acquisition, Demand, QuotaCount } from '../store/store.js'
@@ -16,7 +17,7 @@ const waitForHeld = 1000
 /** Decides on a request in one quota by what its store has returned for its demand. */
 export function decideBy (each: QuotaOfRequest, demand: Demand, acquisition: Acquisition): void {
   const { quota } = each
-  const windowRemaining = timeLeft(acquisition, demand)
+  const windowRemaining = timeLeft(acquisition, each.calendarWindow)
   let retryAfter: number | null = null
   if (!acquisition.admitted) {
     each.roomIn = roomIn(acquisition, demand, windowRemaining)
@@ -62,16 +63,18 @@ function roomIn (
 }
 
 /**
- * Returns the milliseconds until the window of a count ends; null if it has no window. A window of
- * a time zone stays open until a day of the caller begins at its end or later. If the time zone has
- * changed, that is not before the present day has ended, too.
+ * Returns the milliseconds until the window of a count is followed by the next one; null if it has
+ * no window.
+ *
+ * @param calendarWindow The day, week or month of the caller, now; null if the quota has none.
  */
 export function timeLeft (
   { windowRemaining, end }: QuotaCount,
-  demand: Pick<Demand, 'end'>
+  calendarWindow: CalendarWindow | null
 ): number | null {
   if (end === undefined) return windowRemaining
-  return Math.max(1, Math.max(end, required(demand.end, 'the end of a window')) - wallClock())
+  const window = required(calendarWindow, 'the window of a count with an end')
+  return Math.max(1, window.startAfter(end) - wallClock())
 }
 
 /** Returns a time as whole seconds, rounded up, as in `Retry-After` (docs/rules.md, "Refusal"). */

@@ -1,4 +1,5 @@
 import type { Caller } from '../caller/request-caller.js'
+import type { CalendarWindow } from '../limit/calendar.js'
 import type { Acquisition, Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import type { CostRange } from './cost.js'
@@ -23,6 +24,8 @@ export class QuotaOfRequest {
   cost: CostRange | null
   /** The effective limit; 0 until it is known, and if there is none. */
   limit = 0
+  /** The day, week or month of the caller, as it is asked for; null if the quota has none. */
+  calendarWindow: CalendarWindow | null = null
   /** What the store is asked for; null if the quota is decided on without its store. */
   demand: Demand | null = null
   /** What the store returned; null if it was not asked, or failed. */

@@ -40,13 +40,14 @@ export interface QuotaSettings extends QuotaInfo {
    */
   readonly configured: number | LimitOfCaller<Caller>
   /**
-   * The length of the window in milliseconds, or the longest in a time zone; null for concurrent
-   * requests.
+   * How long a window can stay open, in milliseconds; null for concurrent requests. In a time zone,
+   * that is the longest day, week or month, and twice as long where a function of the host says
+   * when they start.
    */
   readonly longestWindow: number | null
   /**
-   * Returns the day, week or month of a caller, now. Throws if the time zone of the caller cannot
-   * be determined. Null if windows open with the first request.
+   * Returns the day, week or month of a caller, now. Throws if the time zone of the caller, or on
+   * which day its windows start, cannot be determined. Null if windows open with the first request.
    */
   readonly windowNow: ((caller: Caller) => CalendarWindow) | null
   readonly isEnforced: boolean

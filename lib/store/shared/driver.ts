@@ -17,6 +17,11 @@ export interface Driver {
    */
   readonly hasJournal: boolean
   /**
+   * Throws a `TypeError` if the server cannot store the names of a demand, so that it fails its own
+   * request and not the call. Absent if the server can store any.
+   */
+  assertStorable?(demand: Demand): void
+  /**
    * Gets what the next call is sent through. It has one call: `run` or `release` follows.
    *
    * A rejection means that nothing was sent, so that nothing is lost: the client is not ready, or
@@ -25,7 +30,7 @@ export interface Driver {
    */
   connect(): Connection | Promise<Connection>
   /** As `QuotaStore.forget`. */
-  forget(counters: string, callerKey: string): Promise<unknown>
+  forget(counters: string, callerKey: string, time: number | null): Promise<unknown>
   /**
    * As `QuotaStore.list`.
    *
@@ -42,7 +47,7 @@ export interface Driver {
   /** As `QuotaStore.inspect`, without sweeps. */
   inspect(counters: string, time: number | null): Promise<QuotaStoreState>
   /** Removes everything, the places of all processes included. */
-  clear(): Promise<unknown>
+  clear(time: number | null): Promise<unknown>
 }
 
 /** What one call is sent through. */

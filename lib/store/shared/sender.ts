@@ -3,7 +3,14 @@ import { isPromise } from '../../promises.js'
 import { nodeTimers, TimeLimitError, withTimeout, type QuotaTimers } from '../../time-limit.js'
 import { periodLength } from '../counter.js'
 import type { CallQueue, FailureKind, SentCall } from './call-queue.js'
-import { NotRunError, TryAgainError, type Call, type Connection, type Driver } from './driver.js'
+import {
+  NotRunError,
+  TryAgainError,
+  type Call,
+  type Connection,
+  type Driver,
+  type Reply
+} from './driver.js'
 import { placeDuration } from './held-places.js'
 import type { RunningClock } from './running-clock.js'
 import { UniqueNames } from './unique-names.js'
@@ -52,16 +59,20 @@ export class Sender {
   readonly #names = new UniqueNames()
   #sending: Promise<void> | undefined
   #isWakeSet = false
+  // Whether something was added while a call was under way.
+  #isWoken = false
 
   constructor (options: SenderOptions) {
     this.#options = options
     this.#timers = options.timers ?? nodeTimers
   }
 
+  readonly #isBusy = (): boolean => this.#sending !== undefined || !this.#options.queue.isIdle
+
   /** Sends what waits. Must be called whenever something was added to the queue. */
   wake (): void {
-    const { queue, running } = this.#options
-    running.start(() => this.#sending !== undefined || !queue.isIdle)
+    this.#options.running.start(this.#isBusy)
+    this.#isWoken = true
     this.#sending ??= this.#sendAll()
   }
 
@@ -70,7 +81,9 @@ export class Sender {
     while (hasMore) {
       // What arrives in one turn of the event loop goes into the same call.
       await turn()
-      hasMore = await this.#sendOne()
+      this.#isWoken = false
+      const isMoreLeft = await this.#sendOne()
+      hasMore = isMoreLeft || this.#isWoken
     }
     this.#sending = undefined
     if (!this.#options.queue.isIdle) this.#wakeLater()
@@ -128,32 +141,48 @@ export class Sender {
   #connect (): Connection | Promise<Connection> {
     try {
       const connecting = this.#options.driver.connect()
-      return isPromise(connecting) ? this.#inTime(connecting) : connecting
+      return isPromise(connecting) ? this.#connectInTime(connecting) : connecting
     } catch (error) {
       throw asNotRun(error)
     }
   }
 
-  async #inTime (connecting: PromiseLike<Connection>): Promise<Connection> {
-    const late = (connection: Connection): void => {
-      connection.release()
-    }
+  async #connectInTime (connecting: PromiseLike<Connection>): Promise<Connection> {
     try {
-      return await withTimeout(longestCallTime, connecting, { ...this.#timing, late })
+      return await this.#inTime(connecting, (connection) => {
+        connection.release()
+      })
     } catch (error) {
       throw error instanceof TimeLimitError ? new TryAgainError(error) : asNotRun(error)
     }
   }
 
-  #run (connection: Connection, call: Call, sent: SentCall): ReturnType<Connection['run']> {
-    const { queue } = this.#options
-    return withTimeout(longestCallTime, connection.run(call), {
-      ...this.#timing,
-      late: (reply) => {
-        queue.arrivedLate(sent, reply)
-        this.wake()
-      }
+  #run (connection: Connection, call: Call, sent: SentCall): Promise<Reply> {
+    return this.#inTime(connection.run(call), (reply) => {
+      this.#options.queue.arrivedLate(sent, reply)
+      this.wake()
     })
+  }
+
+  /** @param late Receives what arrives after the time limit. */
+  async #inTime<Result> (
+    asked: PromiseLike<Result>,
+    late: (result: Result) => void
+  ): Promise<Result> {
+    let isLate = false
+    const answered = Promise.resolve(asked)
+    answered.then(
+      (result) => {
+        if (isLate) late(result)
+      },
+      () => {}
+    )
+    try {
+      return await withTimeout(longestCallTime, answered, { timers: this.#timers })
+    } catch (error) {
+      isLate = true
+      throw error
+    }
   }
 
   #callOf ({ content }: SentCall, time: Call['time']): Call {
@@ -161,10 +190,6 @@ export class Sender {
     for (const request of content.requests) demands += request.demands.length
     const firstWindowId = this.#names.windowIds(demands)
     return { time, placeDuration, periodLength, firstWindowId, ...content }
-  }
-
-  get #timing (): { clock: () => number; timers: QuotaTimers } {
-    return { clock: this.#options.clock, timers: this.#timers }
   }
 
   #pause (): Promise<void> {
