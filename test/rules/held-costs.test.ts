@@ -19,7 +19,7 @@ const rangeInHeader: QuotaDefinition['cost'] = ({ headers }) => {
 
 t.test('what is granted is held until the permit ends, and is used from then on', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: { least: 5, most: 8 } } }
-  const { app, ask, begin, standings, store } = await createHost('tokens', { quotas })
+  const { ask, begin, standings, store } = await createHost('tokens', { quotas })
   const stands = async (count: number, held: number): Promise<void> => {
     const remaining = 20 - count
     matchExactly(t, await standings(['tokens']), [{ count, held, remaining }])
@@ -90,7 +90,7 @@ const grants: [used: number, cost: string, granted: number | null][] = [
 t.test('a request is granted as much of its range as there is room for', async (t) => {
   for (const [used, cost, granted] of grants) {
     const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
-    const { app, ask, begin, counts } = await createHost('tokens', { quotas })
+    const { ask, begin, counts } = await createHost('tokens', { quotas })
     const { request, end } = await begin({ 'x-cost': '0-0' })
     await request.quota.charge(used)
     await end()
@@ -201,7 +201,7 @@ t.test(
   async (t) => {
     for (const [used, held, least, seconds] of waits) {
       const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
-      const { app, ask, begin } = await createHost('tokens', {
+      const { ask, begin } = await createHost('tokens', {
         rateLimitHeaders: 'draft-10',
         quotas
       })
@@ -275,7 +275,7 @@ t.test(
 
 t.test('what is used beyond a grant counts as used, and is never held', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 5 } }
-  const { app, begin, standings } = await createHost('tokens', { quotas })
+  const { begin, standings } = await createHost('tokens', { quotas })
   const { request, end } = await begin()
   await request.quota.charge(12)
   matchExactly(t, await standings(['tokens']), [{ count: 12, held: 0 }])
@@ -285,7 +285,7 @@ t.test('what is used beyond a grant counts as used, and is never held', async (t
 
 t.test('a grant is no longer held once as much is reported, while the request runs', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 5 } }
-  const { app, begin, standings } = await createHost('tokens', { quotas })
+  const { begin, standings } = await createHost('tokens', { quotas })
   const { request } = await begin()
   await request.quota.charge(4)
   matchExactly(t, await standings(['tokens']), [{ count: 5, held: 5 }])

@@ -57,14 +57,25 @@ export async function acquireOne (
 
 /** A place of a concurrent request. */
 export function place (limit = 5): Partial<Demand> {
-  const unit = 'concurrent-requests'
-  return { counters: 'streams.concurrent', window: null, isEstimate: true, limit, unit }
+  return {
+    counters: 'streams.concurrent',
+    window: null,
+    isEstimate: true,
+    limit,
+    unit: 'concurrent-requests'
+  }
 }
 
 /** An estimate of tokens, by default of one of 5 a day. */
 export function estimate (most = 1, more: Partial<Demand> = {}): Partial<Demand> {
-  const counters = 'chat.tokens.day'
-  return { counters, least: most, most, isEstimate: true, unit: 'tokens', ...more }
+  return {
+    counters: 'chat.tokens.day',
+    least: most,
+    most,
+    isEstimate: true,
+    unit: 'tokens',
+    ...more
+  }
 }
 
 /**
