@@ -50,6 +50,7 @@ export type { QuotaForgetter } from './permit/forget.js'
 export type { GivenQuotas } from './permit/given-costs.js'
 export type { QuotaInfo } from './permit/quota.js'
 export type { QuotaPermit } from './permit/quota-permit.js'
+export type { QuotaResumer } from './permit/resume.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
 export { InsuredQuotaStore } from './store/insured/insured-store.js'
 export type {
@@ -77,6 +78,7 @@ export type {
   CallerLimit,
   Limit,
   QuotaDefinition,
-  QuotaOptions
+  QuotaOptions,
+  Wait
 } from './start/options.js'
 export type { Start } from './limit/window-start.js'
