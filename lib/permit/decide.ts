@@ -20,7 +20,8 @@ export function decideBy (each: QuotaOfRequest, demand: Demand, acquisition: Acq
   const windowRemaining = timeLeft(acquisition, each.calendarWindow)
   let retryAfter: number | null = null
   if (!acquisition.admitted) {
-    each.wait = waitAfter(acquisition, demand, windowRemaining)
+    each.roomIn = roomIn(acquisition, demand, windowRemaining)
+    each.wait = each.roomIn === 0 ? waitForHeld : each.roomIn
     retryAfter = each.wait === Infinity ? null : secondsOf(each.wait)
   }
   each.acquisition = acquisition
@@ -47,17 +48,17 @@ export function decideBy (each: QuotaOfRequest, demand: Demand, acquisition: Acq
 }
 
 /**
- * Returns how long to wait after a rejection until there can be room, in milliseconds. `Infinity`
- * if there never will be.
+ * Returns how long it takes at least until there can be room, in milliseconds: 0 for what others
+ * hold, which they can settle at any time, and `Infinity` if there never will be.
  */
-function waitAfter (
+function roomIn (
   { count, held }: Acquisition,
   demand: Demand,
   windowRemaining: number | null
 ): number {
   if (!hasRoom(0, demand)) return Infinity
   // A caller waits for what others hold, and not for its window, if nothing else takes the room.
-  if (windowRemaining === null || hasRoom(count - held, demand)) return waitForHeld
+  if (windowRemaining === null || hasRoom(count - held, demand)) return 0
   return windowRemaining
 }
 
@@ -121,8 +122,9 @@ export function publishDecisions (
     if (quotaDecisions.hasSubscribers) {
       quotaDecisions.publish({ server, request, decision } satisfies QuotaDecisionMessage)
     }
-    const { outcome, overflow } = decision
-    const isUsual = (outcome === 'admitted' || outcome === 'disabled') && !overflow
+    const { outcome, overflow, waited } = decision
+    const isAdmitted = outcome === 'admitted' || outcome === 'disabled'
+    const isUsual = isAdmitted && !overflow && waited === 0
     if (!isUsual) quotaLog.decided(decision, request, requester.log)
   }
 }

@@ -37,6 +37,11 @@ export class QuotaOfRequest {
    * unless the store rejects the request.
    */
   wait = 0
+  /**
+   * How long it takes at least until there can be room, in milliseconds: 0 if others hold it, and
+   * `Infinity` if there never will be. 0 unless the store rejects the request.
+   */
+  roomIn = 0
   /** What an admitted request has of the quota; null if that has counted nothing. */
   holding: Holding | null = null
 
@@ -51,6 +56,11 @@ export class QuotaOfRequest {
     this.operation = operation
     this.reference = reference
     this.cost = cost
+  }
+
+  /** Returns the quota of the same request before it is decided on: caller and cost stay. */
+  anew (): QuotaOfRequest {
+    return new QuotaOfRequest(this.quota, this.operation, this.reference, this.cost)
   }
 
   /** Decides without the store. */

@@ -5,6 +5,7 @@ import type { LimitOfCaller, LimitReader, QuotaPeriod } from '../limit/limit.js'
 import type { QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import type { Cost, CostRange } from './cost.js'
+import type { Lines } from './line.js'
 
 /** A quota of a server, as `fastify.quotas` lists it. */
 export interface QuotaInfo {
@@ -60,10 +61,22 @@ export interface QuotaSettings extends QuotaInfo {
   readonly hasRateLimitHeaders: boolean
   /** Reads the caller whom it counts. Quotas with the same function of the host share a reader. */
   readonly callers: CallerReader
+  /** How long its requests wait for room, and how many; null if they do not. */
+  readonly wait: WaitSettings | null
 }
 
-/** A quota of a server: its settings, and its limit for a request. */
+/** What the host has defined about requests that wait. */
+export interface WaitSettings {
+  /** How long a request waits, in milliseconds. */
+  readonly timeout: number
+  /** How many requests can wait at the same time. */
+  readonly queue: number
+}
+
+/** A quota of a server: its settings, its limit for a request, and who waits. */
 export interface Quota extends QuotaSettings {
+  /** The requests that wait for it; null if none does. */
+  readonly lines: Lines | null
   /** Whether the limit is a function of the caller, who is then determined first. */
   readonly isLimitOfCaller: boolean
   /** Returns the effective limit. */
