@@ -169,11 +169,11 @@ function assertMark (route: KnownRoute, named: Named<Quota>): void {
 }
 
 /**
- * Refuses the requests that wait for room when the server begins to close: their connections would
- * keep it open. Settles all permits when it has closed, and before the `onClose` hooks of the host, which
- * close the clients of stores. Fastify has no hook for this. But of the functions for `onClose`,
- * the one that is added last runs first, and all others have been added when the server begins to
- * close. Fastify's types lack the method `onClose`.
+ * Refuses the requests that wait for room when the server begins to close, because their
+ * connections would keep it open. Settles all permits when it has closed, and before the `onClose`
+ * hooks of the host, which close the clients of stores. Fastify has no hook for this. But of the
+ * functions for `onClose`, the one that is added last runs first, and all others have been added
+ * when the server begins to close. Fastify's types lack the method `onClose`.
  */
 function settleBeforeClosing (
   fastify: FastifyInstance,

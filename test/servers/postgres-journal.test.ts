@@ -98,12 +98,12 @@ t.test('a row has the time, and the end of the window', async (t) => {
 t.test('requests, places, shadow quotas and rejected requests have no rows', async (t) => {
   const store = createStore()
   const shadow = tokens(5, null)
-  await store.acquire([demand(alice), demand(alice, place()), demand(alice, shadow)])
-  const [, , counted] = await store.acquire([
+  const [, taken, counted] = await store.acquire([
     demand(alice),
     demand(alice, place()),
     demand(alice, shadow)
   ])
+  await store.settle(taken?.receipt, { count: 1, held: 1 })
   await store.settle(counted?.receipt, { count: 2, held: 5 })
   t.match(await acquireOne(store, alice, { ...tokens(5), limit: 5 }), { admitted: false })
   await store.forget('chat.tokens.day', alice)
@@ -237,8 +237,8 @@ t.test(
   'the sum of a window is its count after processes were killed at any moment',
   { timeout: 120_000 },
   async (t) => {
-    for (let round = 0; round < 6; round++) {
-      const writers = [await startWriter(), await startWriter()]
+    for (let round = 0; round < 3; round++) {
+      const writers = await Promise.all([startWriter(), startWriter()])
       await sleep(50 + Math.random() * 300)
       for (const writer of writers) {
         const ended = once(writer, 'exit')
@@ -263,7 +263,7 @@ t.test(
   'the sum of a window is its count after PostgreSQL was killed at any moment',
   { timeout: 120_000 },
   async (t) => {
-    for (let round = 0; round < 4; round++) {
+    for (let round = 0; round < 2; round++) {
       const before = await countRows()
       const writer = await startWriter()
       await until('the process has written', async () => (await countRows()) > before + 20)
