@@ -1,6 +1,5 @@
 export { quotaPlugin, quotaPlugin as default } from './plugin.js'
-export type { QuotaAcquirer, QuotaPermit } from './handler-permit.js'
-export type { AnyRequest, OfRequest } from './any-request.js'
+export type { AnyReply, AnyRequest, OfRequest, OfRequestOrNone } from './any-request.js'
 export {
   quotaDecisions,
   quotaSettlements,
@@ -33,6 +32,10 @@ export {
 } from './caller/authentication.js'
 export { callerKey, type UnidentifiedReason } from './caller/caller-key.js'
 export type { AuthenticationReader } from './caller/request-caller.js'
+export { estimateOf, type Estimate, type EstimateOptions } from './model/estimate.js'
+export { UsageReader } from './model/reader.js'
+export { usageOf, type ModelUsage } from './model/usage.js'
+export type { AcquireOptions, QuotaAcquirer } from './permit/acquire.js'
 export type { Amounts } from './permit/amounts.js'
 export type { Cost, CostRange } from './permit/cost.js'
 export type {
@@ -44,10 +47,10 @@ export type {
   UnavailableReason
 } from './permit/decision.js'
 export type { QuotaForgetter } from './permit/forget.js'
+export type { GivenQuotas } from './permit/given-costs.js'
 export type { QuotaInfo } from './permit/quota.js'
-export type { QuotaCharger, QuotaExtender, QuotaGrantReader } from './permit/request-permit.js'
+export type { QuotaPermit } from './permit/quota-permit.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
-export { usedTokens } from './permit/used-tokens.js'
 export { InsuredQuotaStore } from './store/insured/insured-store.js'
 export type {
   InsuredQuotaStoreOptions,
@@ -66,7 +69,8 @@ export type {
   QuotaStoreState,
   Settled
 } from './store/store.js'
-export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
+export { anthropicRefusal, openaiRefusal } from './refusal/api-refusals.js'
+export type { RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
 export { quotaResponses, type QuotaResponse } from './refusal/responses.js'
 export type {
   Amount,
@@ -75,3 +79,4 @@ export type {
   QuotaDefinition,
   QuotaOptions
 } from './start/options.js'
+export type { Start } from './limit/window-start.js'

@@ -2,14 +2,22 @@ import { subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
 import type { FastifyInstance } from 'fastify'
 import { Counter, Gauge, Histogram, type Metric } from 'prom-client'
 import {
-  channelsOf,
+  placeChanges,
+  preferenceFailures,
+  quotaDecisions,
+  quotaSettlements,
+  storeDurations,
+  waitChanges,
+  type PreferenceFailure,
   type QuotaDecisionMessage,
   type QuotaPlaceChange,
   type QuotaSettlement,
-  type ServerChannels
+  type QuotaWaitChange,
+  type StoreDuration
 } from '../channels.js'
 import type { QuotaDecision, UnavailableReason } from '../permit/decision.js'
 import type { QuotaInfo } from '../permit/quota.js'
+import { serverQuotas } from '../permit/server-quotas.js'
 import {
   addStoreMetrics,
   labelsOfQuota,
@@ -30,7 +38,8 @@ const failures: Readonly<Record<UnavailableReason, { readonly isOfDefinition: bo
   mark: { isOfDefinition: true },
   limit: { isOfDefinition: true },
   cost: { isOfDefinition: true },
-  'time-zone': { isOfDefinition: true }
+  'time-zone': { isOfDefinition: true },
+  closing: { isOfDefinition: false }
 }
 
 /** The label `reason` of each series of an operation: empty unless something failed. */
@@ -45,16 +54,21 @@ const reasonsByOutcome: Readonly<Record<QuotaDecision['outcome'], readonly strin
 /** The upper bounds of `llm_quota_store_duration_seconds`, in seconds. */
 const durationBuckets = [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5]
 
+/** The upper bounds of `llm_quota_wait_seconds`, in seconds. No wait is longer than the last. */
+const waitBuckets = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
+
 const placeUnit = 'concurrent-requests'
 
-/** A server until it closes. */
-interface RecordedServer {
-  readonly channels: ServerChannels
-  /** The concurrent requests, by quota. */
-  readonly concurrent: Map<string, number>
-}
-
+/** What listens to a channel. */
 type Subscription = readonly [channel: Channel, listener: (message: unknown) => void]
+
+/** The requests of a server that run or wait now, by quota. */
+interface ServerRequests {
+  readonly concurrent: Map<string, number>
+  readonly waiting: Map<string, number>
+  /** The unit of each quota that requests have waited for. */
+  readonly units: Map<string, string>
+}
 
 /** Counts in one registry what the quotas of servers publish. */
 export class Recorder {
@@ -65,8 +79,10 @@ export class Recorder {
   readonly #failedSettlements: Counter<LabelOfQuota>
   readonly #failedPreferences: Counter<'preference'>
   readonly #durations: Histogram
+  readonly #waits: Histogram<LabelOfQuota>
 
-  readonly #servers = new Map<object, RecordedServer>()
+  /** The requests of each server until it closes. */
+  readonly #servers = new Map<object, ServerRequests>()
 
   /** What was counted too much, by quota and unit: a counter can never decrease. */
   readonly #excess = new Map<string, number>()
@@ -140,6 +156,17 @@ export class Recorder {
         registers: []
       })
     )
+    this.#addWaiting(registry)
+    this.#waits = added(
+      registry,
+      new Histogram({
+        name: 'llm_quota_wait_seconds',
+        help: 'How long requests waited for room, whether they got it or not.',
+        labelNames: labelsOfQuota,
+        buckets: waitBuckets,
+        registers: []
+      })
+    )
     addStoreMetrics(registry, () => this.#quotas())
   }
 
@@ -147,12 +174,12 @@ export class Recorder {
   record (fastify: FastifyInstance): void {
     const { server } = fastify
     if (this.#servers.has(server)) return
-    const recorded = { channels: channelsOf(server), concurrent: new Map<string, number>() }
-    const subscriptions = this.#subscriptionsOf(recorded)
-    this.#servers.set(server, recorded)
+    const requests = { concurrent: new Map(), waiting: new Map(), units: new Map() }
+    this.#servers.set(server, requests)
+    const subscriptions = this.#subscriptionsOf(server, requests)
     for (const [{ name }, listener] of subscriptions) subscribe(name, listener)
     fastify.addHook('onReady', async () => {
-      this.#startUsed(recorded)
+      this.#startUsed(server)
     })
     fastify.addHook('onClose', async () => {
       this.#servers.delete(server)
@@ -160,19 +187,32 @@ export class Recorder {
     })
   }
 
-  #subscriptionsOf ({ channels, concurrent }: RecordedServer): readonly Subscription[] {
+  #subscriptionsOf (server: object, requests: ServerRequests): readonly Subscription[] {
     return [
-      [channels.decisions, (message) => this.#countDecision(message as QuotaDecisionMessage)],
-      [channels.settlements, (message) => this.#countSettlement(message as QuotaSettlement)],
-      [channels.places, (message) => countPlace(concurrent, message as QuotaPlaceChange)],
-      [channels.preferenceFailures, (name) => this.#countPreference(name as string)],
-      [channels.storeDurations, (seconds) => this.#durations.observe(seconds as number)]
+      listen<QuotaDecisionMessage>(quotaDecisions, server, (message) => {
+        this.#countDecision(message)
+      }),
+      listen<QuotaSettlement>(quotaSettlements, server, (message) => {
+        this.#countSettlement(message)
+      }),
+      listen<QuotaPlaceChange>(placeChanges, server, (message) => {
+        change(requests.concurrent, message)
+      }),
+      listen<QuotaWaitChange>(waitChanges, server, (message) => {
+        this.#countWait(requests, message)
+      }),
+      listen<PreferenceFailure>(preferenceFailures, server, ({ preference }) => {
+        this.#failedPreferences.inc({ preference })
+      }),
+      listen<StoreDuration>(storeDurations, server, ({ seconds }) => {
+        this.#durations.observe(seconds)
+      })
     ]
   }
 
   /** What quotas have used starts at 0, as the decisions do. */
-  #startUsed ({ channels }: RecordedServer): void {
-    for (const { name, unit } of quotasOf(channels)) {
+  #startUsed (server: object): void {
+    for (const { name, unit } of serverQuotas(server)) {
       if (unit !== 'requests' && unit !== placeUnit) this.#used.inc({ quota: name, unit }, 0)
     }
   }
@@ -189,8 +229,9 @@ export class Recorder {
     this.decisions.inc({ ...labels, outcome, reason: outcome === 'unavailable' ? reason : '' })
     const isMistake = outcome === 'unavailable' && failures[reason].isOfDefinition
     if (quota === null || isMistake) return
-    // A limit of 0 is also that of a quota whose limit was not determined, for lack of a caller.
-    if (limit > 0 || outcome === 'disabled') this.#limits.set({ quota, unit }, limit)
+    // Without a caller, the limit can be undetermined.
+    const isKnown = limit > 0 || outcome === 'disabled' || outcome === 'rejected'
+    if (isKnown) this.#limits.set({ quota, unit }, limit)
     this.#overflows.inc({ quota, unit }, overflow ? 1 : 0)
   }
 
@@ -217,8 +258,29 @@ export class Recorder {
     this.#failedSettlements.inc({ quota, unit }, failed ? 1 : 0)
   }
 
-  #countPreference (preference: string): void {
-    this.#failedPreferences.inc({ preference })
+  #countWait ({ waiting, units }: ServerRequests, message: QuotaWaitChange): void {
+    const { quota, unit, seconds } = message
+    units.set(quota, unit)
+    change(waiting, message)
+    if (seconds !== null) this.#waits.observe({ quota, unit }, seconds)
+  }
+
+  #addWaiting (registry: QuotaMetricsRegistry): void {
+    const servers = this.#servers
+    registry.registerMetric(
+      new Gauge({
+        name: 'llm_quota_waiting',
+        help: 'Requests that wait for room in this process; a sum over instances is the total.',
+        labelNames: labelsOfQuota,
+        registers: [],
+        collect () {
+          this.reset()
+          for (const { waiting, units } of servers.values()) {
+            for (const [quota, unit] of units) this.inc({ quota, unit }, waiting.get(quota))
+          }
+        }
+      })
+    )
   }
 
   #addConcurrent (registry: QuotaMetricsRegistry): void {
@@ -240,17 +302,32 @@ export class Recorder {
   }
 
   #quotas (): QuotaInfo[] {
-    return [...this.#servers.values()].flatMap(({ channels }) => quotasOf(channels))
+    return [...this.#servers.keys()].flatMap(serverQuotas)
   }
 }
 
-/** Returns the quotas of all scopes of a server. */
-function quotasOf ({ quotas }: ServerChannels): QuotaInfo[] {
-  return [...quotas].flat()
+/** Listens to the messages of one server on a channel. */
+function listen<Message extends { readonly server: object }> (
+  channel: Channel,
+  server: object,
+  receive: (message: Message) => void
+): Subscription {
+  return [
+    channel,
+    (published) => {
+      const message = published as Message
+      if (message.server === server) receive(message)
+    }
+  ]
 }
 
-function countPlace (concurrent: Map<string, number>, { quota, change }: QuotaPlaceChange): void {
-  concurrent.set(quota, (concurrent.get(quota) ?? 0) + change)
+/** Changes how many requests of a quota run or wait. */
+function change (
+  requests: Map<string, number>,
+  message: QuotaPlaceChange | QuotaWaitChange
+): void {
+  const { quota, change } = message
+  requests.set(quota, (requests.get(quota) ?? 0) + change)
 }
 
 /** Registers a metric and returns it. */

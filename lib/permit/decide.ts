@@ -1,4 +1,5 @@
 import { quotaDecisions, type QuotaDecisionMessage } from '../channels.js'
+import type { CalendarWindow } from '../limit/calendar.js'
 import { required } from '../required.js'
 import { hasRoom } from '../store/counter.js'
 import type { Acquisition, Demand, QuotaCount } from '../store/store.js'
@@ -13,35 +14,25 @@ import type { Requester } from './requester.js'
  */
 const waitForHeld = 1000
 
-/** Decides on a request in each of its quotas by what the stores have answered. */
-export function decide (quotas: readonly QuotaOfRequest[]): void {
-  for (const each of quotas) {
-    if (each.decision !== null || each.demand === null) continue
-    if (each.hasStoreFailed) {
-      const { callerKey } = each.demand
-      each.decideWithout({ outcome: 'unavailable', reason: 'store', callerKey })
-    } else if (each.acquisition !== null) {
-      decideByAnswer(each, each.demand, each.acquisition)
-    }
-  }
-}
-
-function decideByAnswer (each: QuotaOfRequest, demand: Demand, acquisition: Acquisition): void {
+/** Decides on a request in one quota by what its store has returned for its demand. */
+export function decideBy (each: QuotaOfRequest, demand: Demand, acquisition: Acquisition): void {
   const { quota } = each
-  const windowRemaining = timeLeft(acquisition, demand)
+  const windowRemaining = timeLeft(acquisition, each.calendarWindow)
   let retryAfter: number | null = null
   if (!acquisition.admitted) {
-    each.refuses = quota.isEnforced
-    each.wait = waitAfter(acquisition, demand, windowRemaining)
+    each.roomIn = roomIn(acquisition, demand, windowRemaining)
+    each.wait = each.roomIn === 0 ? waitForHeld : each.roomIn
     retryAfter = each.wait === Infinity ? null : secondsOf(each.wait)
   }
+  each.acquisition = acquisition
   each.decision = {
     outcome: acquisition.admitted ? 'admitted' : 'rejected',
+    reason: null,
+    reference: each.reference,
     quota: quota.name,
     unit: quota.unit,
     period: quota.period,
     window: quota.window,
-    reason: null,
     operation: each.operation,
     enforced: quota.isEnforced,
     limit: each.limit,
@@ -51,37 +42,39 @@ function decideByAnswer (each: QuotaOfRequest, demand: Demand, acquisition: Acqu
     granted: acquisition.granted,
     windowRemaining,
     retryAfter,
-    overflow: acquisition.overflow
+    overflow: acquisition.overflow === true,
+    waited: 0
   }
 }
 
 /**
- * Returns how long to wait after a rejection until there can be room, in milliseconds. `Infinity`
- * if there never will be.
+ * Returns how long it takes at least until there can be room, in milliseconds: 0 for what others
+ * hold, which they can settle at any time, and `Infinity` if there never will be.
  */
-function waitAfter (
+function roomIn (
   { count, held }: Acquisition,
   demand: Demand,
   windowRemaining: number | null
 ): number {
-  // There is never room.
-  if (demand.limit === 0 || demand.least > demand.limit) return Infinity
+  if (!hasRoom(0, demand)) return Infinity
   // A caller waits for what others hold, and not for its window, if nothing else takes the room.
-  if (windowRemaining === null || hasRoom(count - held, demand)) return waitForHeld
+  if (windowRemaining === null || hasRoom(count - held, demand)) return 0
   return windowRemaining
 }
 
 /**
- * Returns the milliseconds until the window of a count ends; null if it has no window. A window of
- * a time zone stays open until a day of the caller begins at its end or later. If the time zone has
- * changed, that is not before the present day has ended, too.
+ * Returns the milliseconds until the window of a count is followed by the next one; null if it has
+ * no window.
+ *
+ * @param calendarWindow The day, week or month of the caller, now; null if the quota has none.
  */
 export function timeLeft (
   { windowRemaining, end }: QuotaCount,
-  demand: Pick<Demand, 'end'>
+  calendarWindow: CalendarWindow | null
 ): number | null {
   if (end === undefined) return windowRemaining
-  return Math.max(1, Math.max(end, required(demand.end, 'the end of a window')) - wallClock())
+  const window = required(calendarWindow, 'the window of a count with an end')
+  return Math.max(1, window.startAfter(end) - wallClock())
 }
 
 /** Returns a time as whole seconds, rounded up, as in `Retry-After` (docs/rules.md, "Refusal"). */
@@ -99,7 +92,7 @@ export function refusalAmong (quotas: readonly QuotaOfRequest[]): QuotaDecision 
   let longestWait = 0
   for (const each of quotas) {
     const { decision, wait } = each
-    if (decision === null || !each.refuses) continue
+    if (decision === null || !each.isRefused) continue
     const precedence = precedenceOf(decision)
     if (precedence > highest || (precedence === highest && wait > longestWait)) {
       refusal = decision
@@ -123,16 +116,15 @@ export function publishDecisions (
   decisions: readonly QuotaDecision[],
   requester: Requester
 ): void {
-  const { request, server } = requester
-  const { decisions: decisionsOfServer } = server.channels
+  const { request } = requester
+  const { server, quotaLog } = requester.server
   for (const decision of decisions) {
-    if (quotaDecisions.hasSubscribers || decisionsOfServer.hasSubscribers) {
-      const message = { request, decision } satisfies QuotaDecisionMessage
-      quotaDecisions.publish(message)
-      decisionsOfServer.publish(message)
+    if (quotaDecisions.hasSubscribers) {
+      quotaDecisions.publish({ server, request, decision } satisfies QuotaDecisionMessage)
     }
-    const { outcome, overflow } = decision
-    const isUsual = (outcome === 'admitted' || outcome === 'disabled') && !overflow
-    if (!isUsual) server.quotaLog.decided(decision, request, requester.log)
+    const { outcome, overflow, waited } = decision
+    const isAdmitted = outcome === 'admitted' || outcome === 'disabled'
+    const isUsual = isAdmitted && !overflow && waited === 0
+    if (!isUsual) quotaLog.decided(decision, request, requester.log)
   }
 }

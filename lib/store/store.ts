@@ -98,8 +98,8 @@ export interface Demand {
   /** Whether what is counted is held until it is settled. A place is always held. */
   readonly isEstimate: boolean
   /**
-   * The length of the window in milliseconds, or the longest if windows differ; null for concurrent
-   * requests.
+   * How long a window can stay open, in milliseconds: its length, or the longest if windows differ,
+   * and twice that if a function of the host says when they start. Null for concurrent requests.
    */
   readonly window: number | null
   /**
@@ -117,6 +117,11 @@ export interface Demand {
   readonly unit: string
   /** Whose demand it is; null if it is not for a journal (requests, places, shadow quotas). */
   readonly reference: string | null
+  /**
+   * Present if the request waits for room and is the first of its line: a store on a server then
+   * asks its server, and rejects nothing from memory.
+   */
+  readonly isWaiting?: true
 }
 
 /** The state of a caller's counter. */

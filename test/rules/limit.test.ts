@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { tmpdir } from 'node:os'
 import Fastify from 'fastify'
 import t from 'tap'
-import { channelsOf } from '../../lib/channels.js'
+import { preferenceFailures } from '../../lib/channels.js'
 import quotaPlugin, {
   localAuthentication,
   type Authentication,
@@ -145,7 +145,7 @@ for (const [rule, rows] of Object.entries(preferred)) {
         const [message] = await published(async () => {
           failures = await published(
             () => analyze(app, limit === 0 ? null : alice),
-            channelsOf(app.server).preferenceFailures.name
+            preferenceFailures.name
           )
         })
         const { limit: used, outcome, count } = message?.decision ?? {}
@@ -288,7 +288,7 @@ for (const limit of [ofPlan, ofPlanLater]) {
       const what = `definition ${index}`
       const { app, begin, ask } = await createHost('chat', { quotas: { chat } })
       const running = [await begin(), await begin(), await begin({ 'x-caller': 'bob' })]
-      const limits = running.map(({ request }) => request.quota?.limit)
+      const limits = running.map(({ request }) => request.quota.decisions[0]?.limit)
       t.same(limits, [2, 2, 1], what)
       t.equal((await ask()).statusCode, 429, what)
       const [first] = running

@@ -3,7 +3,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import Fastify from 'fastify'
 import t from 'tap'
-import { channelsOf } from '../../lib/channels.js'
+import { storeDurations } from '../../lib/channels.js'
 import quotaPlugin, {
   MemoryQuotaStore,
   type QuotaDefinition,
@@ -47,13 +47,13 @@ for (const [what, options, waits] of hosts) {
         ...options
       })
       // What the store takes is measured in the second and third request.
-      const { name } = channelsOf(app.server).storeDurations
+      const { name } = storeDurations
       const measure = (): void => {}
       t.teardown(() => unsubscribe(name, measure))
       const decided: unknown[] = []
       app.addHook('preValidation', (request, reply, done) => {
         done()
-        decided.push([request.quota?.outcome, runs, reply.sent])
+        decided.push([request.quota.decisions[0]?.outcome, runs, reply.sent])
       })
       const quota = ['default', ...Object.keys(everything)]
       app.post('/run', { config: { quota } }, (_request, reply) => {

@@ -1,5 +1,5 @@
 import type { Static, TSchema } from '@fastify/type-provider-typebox'
-import { usedTokens } from 'fastify-llm-quota'
+import { usageOf } from 'fastify-llm-quota'
 import { OpenAI } from 'openai'
 import { Value } from 'typebox/value'
 import { ModelUnusable } from '../plugins/errors.js'
@@ -66,7 +66,7 @@ export class RemoteModel implements Model {
       response_format: format
     }
     const { choices, usage } = await this.#client.chat.completions.create(request, { signal })
-    charge(usedTokens(usage))
+    charge(usageOf(usage)?.total ?? null)
     return checked(schema, choices?.[0]?.message?.content ?? '')
   }
 
@@ -83,7 +83,7 @@ export class RemoteModel implements Model {
       usage
     } of await this.#client.chat.completions.create(request, { signal: call.signal })) {
       // Some servers send zeros, or the usage so far, with each chunk.
-      used = usedTokens(usage) ?? used
+      used = usageOf(usage)?.total ?? used
       const lines = (line + (choice?.delta?.content ?? '')).split('\n')
       line = lines.pop() ?? ''
       for (const whole of lines) yield * sentenceIn(whole)

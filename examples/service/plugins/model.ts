@@ -39,6 +39,6 @@ export function callOf (request: FastifyRequest, reply: FastifyReply): Call {
   if (socket.destroyed) gone.abort()
   return {
     signal: AbortSignal.any([gone.signal, AbortSignal.timeout(server.config.MODEL_TIMEOUT)]),
-    charge: (tokens) => server.quotaCharge(request, tokens)
+    charge: (tokens) => request.quota.charge(tokens)
   }
 }

@@ -1,0 +1,331 @@
+import { required } from '../../required.js'
+import { haveRoom } from '../side-by-side.js'
+import type { Acquisition, Acquisitions, Demand, QuotaCount } from '../store.js'
+import type { Duty, DutyResult } from './duties.js'
+import type { Call, NamedPlace, Reply, RequestOfCall, Settlement } from './driver.js'
+import { GivenBack, type GivenBackLimits } from './given-back.js'
+import { HeldPlaces, placeDuration } from './held-places.js'
+import { acquisitionsOf, readReceipt, settlementOf } from './receipts.js'
+import { counterName, overflowRow, storedName } from './stored-names.js'
+import {
+  rejectAsked,
+  WaitingRequests,
+  type DecidedRequest,
+  type WaitingRequest,
+  type WaitingStanding
+} from './waiting-requests.js'
+import { nobody, rejectAll, resolveAll, type Ended } from './waiting.js'
+
+/** The age at which a place is renewed. It lasts three times as long, so two renewals can fail. */
+const renewalAge = placeDuration / 3
+
+/** How often the time of what was given back is looked at, in milliseconds. */
+const expiryInterval = 1_000
+
+/**
+ * How a call has failed. Only after the last kind is it unknown whether it has run; after the first
+ * one, the next attempt can succeed in a moment.
+ */
+export type FailureKind = 'try-again' | 'not-run' | 'unknown'
+
+/** What was taken out of the queue for one call. */
+class Batch {
+  readonly freed: Duty<NamedPlace>[] = []
+  readonly renewed = new Set<NamedPlace>()
+  readonly settlements: Duty<Settlement>[] = []
+  readonly requests: WaitingRequest[] = []
+  readonly standings: WaitingStanding[] = []
+  left = 0
+
+  get isEmpty (): boolean {
+    const duties = this.freed.length + this.renewed.size + this.settlements.length
+    return duties + this.requests.length + this.standings.length === 0
+  }
+}
+
+/** What a call does, without the numbers that are the same for all calls. */
+export type CallContent = Pick<
+  Call, 'freed' | 'renewed' | 'settlements' | 'requests' | 'standings'
+>
+
+/** A call that was taken out of the queue, and when it was sent. */
+export interface SentCall {
+  readonly content: CallContent
+  readonly sentAt: number
+}
+
+interface QueueOptions {
+  /** As `Driver.mostDemands`. */
+  readonly mostDemands: number
+  /** As `Driver.hasJournal`. */
+  readonly hasJournal: boolean
+  /** Returns the milliseconds in which the event loop ran, by which what waits ages. */
+  readonly ages: () => number
+  /** Returns what is known to reject a request that waits; otherwise null. */
+  readonly recall: (demands: readonly Demand[]) => Acquisitions | null
+}
+
+/**
+ * What a process asks of one server: what waits for a call, in which order and until when. One call
+ * is under way at a time: after `next`, `succeeded` or `failed` follows.
+ *
+ * A request is decided only after all that was given back in its counters: its call has the duties
+ * of these counters first, or the request waits for a later call. Then other duties follow, as many
+ * of each kind as a call has demands, so that neither duties nor requests fall behind.
+ */
+export class CallQueue {
+  readonly #options: QueueOptions
+  readonly #places = new HeldPlaces()
+  readonly #givenBack = new GivenBack()
+  readonly #asked = new WaitingRequests()
+  #expiredAt = 0
+  // The call that is under way, and what was taken out of the queue for it.
+  #sent: SentCall | null = null
+  #batch = new Batch()
+  #hasFailed = false
+  // Whether it is unknown if the latest call has run.
+  #isSuspect = false
+
+  constructor (options: QueueOptions) {
+    this.#options = options
+  }
+
+  get hasRequests (): boolean {
+    return !this.#asked.isEmpty
+  }
+
+  /** Whether nothing waits, and no place is held, which must be renewed. */
+  get isIdle (): boolean {
+    return this.#asked.isEmpty && this.#givenBack.isEmpty && this.#places.isEmpty
+  }
+
+  /** Whether a call has something to do even without requests. */
+  hasDuties (now: number): boolean {
+    return !this.#givenBack.isEmpty || this.#places.renewedBy(now - renewalAge, 1).length > 0
+  }
+
+  /** How many places of the caller this process holds. */
+  held ({ counters, callerKey }: Demand): number {
+    return this.#places.count(counterName(counters, storedName(callerKey)))
+  }
+
+  /** Whether something that was given back in the demand's counter waits for a call. */
+  hasGivenBackIn (demand: Demand): boolean {
+    if (this.#givenBack.isEmpty) return false
+    return countersOf(demand).some((counter) => this.#givenBack.has(counter))
+  }
+
+  addRequest (demands: readonly Demand[], ended: Ended<DecidedRequest>): void {
+    this.#asked.add(demands, this.#options.ages(), ended)
+  }
+
+  addStanding (demand: Demand, ended: Ended<QuotaCount | null>): void {
+    this.#asked.addStanding(demand, this.#options.ages(), ended)
+  }
+
+  addSettlement (settlement: Settlement, ended: Ended<DutyResult>): void {
+    this.#givenBack.addSettlement(settlement, this.#options.ages(), ended)
+    if (this.#hasFailed) this.#givenBack.bound()
+  }
+
+  addFreed (place: NamedPlace, ended: Ended<DutyResult>): void {
+    this.#places.delete(place)
+    this.#givenBack.addFreed(place, this.#options.ages(), ended)
+    if (this.#hasFailed) this.#givenBack.bound()
+  }
+
+  /** Forgets the places that this process holds, because the server has none any more. */
+  dropPlaces (): void {
+    this.#places.clear()
+  }
+
+  /**
+   * Takes what the next call does. Returns null if there is nothing to do.
+   *
+   * @param now Monotonic milliseconds, by which places are renewed.
+   * @param callName A name that no other call has, of no process.
+   */
+  next (now: number, callName: string): SentCall | null {
+    this.#expire(null)
+    this.#asked.rejectKnown(this.#options.recall)
+    const { mostDemands } = this.#options
+    // What is asked only to be known has room of its own, and so have some of the oldest duties:
+    // nothing waits for ever.
+    const some = Math.ceil(mostDemands / 4)
+    const batch = new Batch()
+    this.#moveDuties(batch, now, some)
+    this.#asked.moveRequests(batch, mostDemands, (demands) =>
+      this.#moveDutiesOf(demands, batch, now)
+    )
+    this.#asked.moveStandings(batch, some)
+    this.#moveDuties(batch, now, mostDemands)
+    // After a call without a reply, one without settlements, which can be empty, shows first that
+    // the server works again.
+    const isProbe = this.#isSuspect && this.#givenBack.hasSettlements
+    if (batch.isEmpty && !isProbe) return null
+    this.#batch = batch
+    this.#sent = { content: contentOf(batch, callName), sentAt: now }
+    return this.#sent
+  }
+
+  /** The call has run. */
+  succeeded (reply: Reply): void {
+    const batch = this.#batch
+    const { content, sentAt } = required(this.#sent, 'the call of a reply')
+    const decided = content.requests.map((request, index) =>
+      this.#acquisitionsOf(request, index, reply)
+    )
+    this.#endCall()
+    this.#hasFailed = false
+    this.#isSuspect = false
+    this.#places.renew(batch.renewed, sentAt)
+    for (const [index, { item, ended }] of batch.settlements.entries()) {
+      resolveAll(ended, item.once === null ? undefined : reply.applied[index])
+    }
+    for (const { ended } of batch.freed) resolveAll(ended, undefined)
+    for (const [index, { ended }] of batch.requests.entries()) {
+      const request = required(content.requests[index], 'a request')
+      const acquisitions = required(decided[index], 'the decisions on a request')
+      if (haveRoom(acquisitions)) {
+        for (const place of placesOf(request)) this.#places.add(place, sentAt)
+      }
+      ended.resolve({ acquisitions, sentAt })
+    }
+    for (const [index, { ended }] of batch.standings.entries()) {
+      resolveAll(ended, reply.standings[index] ?? null)
+    }
+  }
+
+  /**
+   * The call has failed, or could not be sent. What can be sent again waits: places to be freed,
+   * which can be done twice; settlements, if nothing has run; and requests, if the next attempt can
+   * succeed in a moment.
+   */
+  failed (kind: FailureKind, error: unknown): void {
+    const batch = this.#batch
+    const sent = this.#sent
+    this.#endCall()
+    this.#hasFailed = true
+    if (kind === 'unknown') {
+      this.#isSuspect = true
+      this.#givenBack.addAgain({ freed: batch.freed, settlements: [] })
+      for (const { ended } of batch.settlements) rejectAll(ended, error)
+      // The call may have taken places.
+      for (const request of sent?.content.requests ?? []) {
+        for (const place of placesOf(request)) this.addFreed(place, nobody)
+      }
+    } else {
+      this.#givenBack.addAgain(batch)
+    }
+    if (kind === 'try-again') {
+      this.#asked.putBack(batch)
+    } else if (sent === null) {
+      this.#asked.rejectAll(error)
+    } else {
+      rejectAsked(batch, error)
+      // In a call without a request, those wait who cannot be decided before a settlement.
+      if (batch.requests.length === 0) this.#asked.rejectFirst(batch.left, error)
+    }
+    this.#givenBack.bound()
+    this.#expire(error)
+  }
+
+  /** A reply has come too late. What it counted is given back, and nobody waits for that. */
+  arrivedLate ({ content }: SentCall, reply: Reply): void {
+    for (const [index, request] of content.requests.entries()) {
+      const acquisitions = this.#acquisitionsOf(request, index, reply)
+      if (!haveRoom(acquisitions)) continue
+      for (const place of placesOf(request)) this.addFreed(place, nobody)
+      for (const [position, { isEstimate }] of request.demands.entries()) {
+        const { granted, receipt } = required(acquisitions[position], 'an acquisition')
+        const read = readReceipt(receipt)
+        if (read.kind === 'place') continue
+        const less = { count: granted, held: isEstimate ? granted : 0 }
+        this.addSettlement(settlementOf(read.counted, less, null), nobody)
+      }
+    }
+  }
+
+  #endCall (): void {
+    this.#batch = new Batch()
+    this.#sent = null
+  }
+
+  #acquisitionsOf ({ demands, place }: RequestOfCall, index: number, reply: Reply): Acquisition[] {
+    const decided = required(reply.decided[index], 'the decision on a request')
+    const { hasJournal } = this.#options
+    return acquisitionsOf(demands, decided, { place, period: reply.period, hasJournal })
+  }
+
+  /** Moves the oldest duties into the call, until it has as many of each kind. */
+  #moveDuties (batch: Batch, now: number, most: number): void {
+    this.#givenBack.moveOldest(batch, this.#limits(most))
+    for (const place of this.#places.renewedBy(now - renewalAge, most)) batch.renewed.add(place)
+  }
+
+  /**
+   * Moves the duties of the demands' counters into the call. Returns whether it has all of them, so
+   * that it can decide on the demands.
+   */
+  #moveDutiesOf (demands: readonly Demand[], batch: Batch, now: number): boolean {
+    if (this.#givenBack.isEmpty && this.#places.isEmpty) return true
+    const { mostDemands } = this.#options
+    let hasAll = true
+    for (const demand of demands) {
+      for (const counter of countersOf(demand)) {
+        this.#givenBack.moveOf(counter, batch, this.#limits(mostDemands))
+        if (this.#givenBack.has(counter)) hasAll = false
+        // After a stall or an outage, others may have taken places that this process still holds.
+        // It renews them before it takes more.
+        for (const place of this.#places.renewedByOf(counter, now - placeDuration)) {
+          if (batch.renewed.size < mostDemands) batch.renewed.add(place)
+          else if (!batch.renewed.has(place)) hasAll = false
+        }
+      }
+    }
+    return hasAll
+  }
+
+  #limits (most: number): GivenBackLimits {
+    return { freed: most, settlements: this.#isSuspect ? 0 : most }
+  }
+
+  /** @param error What requests are rejected with; null for a `TimeLimitError`. */
+  #expire (error: unknown): void {
+    const age = this.#options.ages()
+    this.#asked.expire(age, error)
+    if (age - this.#expiredAt < expiryInterval) return
+    this.#expiredAt = age
+    this.#givenBack.expire(age)
+  }
+}
+
+function contentOf (batch: Batch, callName: string): CallContent {
+  return {
+    freed: batch.freed.map(({ item }) => item),
+    renewed: [...batch.renewed],
+    settlements: batch.settlements.map(({ item }) => item),
+    requests: batch.requests.map(({ demands }, index) => ({
+      demands,
+      place: `${callName}:${index}`
+    })),
+    standings: batch.standings.map(({ demand }) => demand)
+  }
+}
+
+/** The names of the counters that a demand can reach: the caller's own, and that of overflow. */
+function countersOf ({ counters, callerKey }: Demand): string[] {
+  return [
+    counterName(counters, storedName(callerKey)),
+    counterName(counters, overflowRow)
+  ]
+}
+
+/** The places that a request takes, if it is admitted. */
+function placesOf ({ demands, place }: RequestOfCall): NamedPlace[] {
+  const places: NamedPlace[] = []
+  for (const { counters, callerKey, window } of demands) {
+    if (window === null) places.push({ counters, callerKey, name: place })
+  }
+  return places
+}
