@@ -334,7 +334,7 @@ t.test('granted stays what the admission granted, whatever is reported', async (
   t.equal(request.quota.granted('tokens'), 12)
 })
 
-t.test('granted leaves out a quota whose limit is Infinity, which counts all the same', async (t) => {
+t.test('granted omits a quota whose limit is Infinity, which counts all the same', async (t) => {
   const quotas: Quotas = {
     plan: { perMinute: { tokens: () => Infinity }, cost: { least: 1, most: 90 } },
     month: { perMonth: { tokens: 1000 }, cost: { least: 1, most: 40 } },

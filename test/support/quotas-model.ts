@@ -534,8 +534,10 @@ function remainingOf (
 ): number | null {
   if (quota.period === null) return null
   if (end === null) return start + lengthOf(quota) - time.now
-  const endOfDay = Number(endOf(quota, caller, time))
-  return Math.max(1, Math.max(end, endOfDay) - time.date)
+  // The next one opens with the first day of the caller that begins at its end or later.
+  let later = 1
+  while (startOf(quota, caller, time, later) < end) later += 1
+  return Math.max(1, startOf(quota, caller, time, later) - time.date)
 }
 
 function lengthOf ({ name, period }: ModelQuota): number {
@@ -562,8 +564,9 @@ function dayOf (
   return start - offset * hour
 }
 
-function startOf (quota: ModelQuota, caller: string, time: ModelTime): number {
-  return dayOf(quota, quota.offsets?.[caller] ?? 0, time, 0)
+/** @param later How many days or months later; 0 for the present one. */
+function startOf (quota: ModelQuota, caller: string, time: ModelTime, later = 0): number {
+  return dayOf(quota, quota.offsets?.[caller] ?? 0, time, later)
 }
 
 function endOf (quota: ModelQuota, caller: string, time: ModelTime): number | null | 'fails' {
