@@ -5,6 +5,7 @@ import type { DotenvOptions } from '../limit/configuration.js'
 import type { LimitName } from '../limit/limit.js'
 import type { PreferenceReader } from '../limit/preferences.js'
 import type { Cost } from '../permit/cost.js'
+import type { FromUsage } from '../permit/from-usage.js'
 import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import type { QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
@@ -142,6 +143,12 @@ interface Reports {
    * nothing was reported. Default: what it counted when it was admitted.
    */
   readonly unreported?: number | OfRequestOrNone<number> | undefined
+  /**
+   * Returns what a model's usage is in the unit of the quota, for example its price: what
+   * `chargeUsage` and `meter` of a permit report in this quota. If it throws or returns no safe
+   * integer of at least 0, the request counts what it was granted. Default for tokens: the total.
+   */
+  readonly fromUsage?: FromUsage | undefined
 }
 
 type Unset<Name extends string> = { readonly [Each in Name]?: undefined }
@@ -176,9 +183,9 @@ type DefaultLimit = Unset<'window' | 'timeZone'> &
  */
 export type QuotaDefinition = CommonOptions &
   (
-    | ((InWindow<Limit> | DefaultLimit) & Costs<number> & Unset<'unreported'>)
+    | ((InWindow<Limit> | DefaultLimit) & Costs<number> & Unset<keyof Reports>)
     | (InWindow<Readonly<Record<string, Limit>>> & Costs<Cost> & Reports)
-    | (OneLimit<'concurrent', Limit> & Unset<'window' | 'cost' | 'unreported' | 'timeZone'>)
+    | (OneLimit<'concurrent', Limit> & Unset<'window' | 'cost' | keyof Reports | 'timeZone'>)
   )
 
 /** A definition without the rules that combine its fields. */
