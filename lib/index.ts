@@ -82,3 +82,4 @@ export type {
   QuotaDefinition,
   QuotaOptions
 } from './start/options.js'
+export type { Start } from './limit/window-start.js'
