@@ -6,7 +6,7 @@ import { canBeHandedOver } from './hand-over.js'
 import { writeHandedOver } from './handed-over.js'
 import type { Holding } from './holding.js'
 import { Place } from './place.js'
-import type { Quota } from './quota.js'
+import { takesUsage, type Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 import { Usage } from './usage.js'
@@ -92,18 +92,43 @@ export class Permit implements OpenPermit {
     )
   }
 
-  /**
-   * Reports what was used of a unit, also after the permit has ended, but not after it was handed
-   * over. Never rejects.
-   */
+  /** Whether a model's usage changes what one of its quotas counts. */
+  get countsUsage (): boolean {
+    return (
+      this.quotas.some(({ quota }) => takesUsage(quota)) ||
+      this.#shadows.some(({ quota }) => takesUsage(quota))
+    )
+  }
+
+  /** Keeps what was granted until a model's usage is reported, even if the permit ends before. */
+  expectUsage (): void {
+    for (const { quota, holding } of this.quotas) {
+      if (takesUsage(quota)) holding?.expectReport()
+    }
+    for (const { permit } of this.#shadows) then(permit, (shadow) => shadow.expectUsage())
+  }
+
+  /** Reports what was used of a unit, also after the permit has ended. Never rejects. */
   async report (unit: string, amount: number): Promise<void> {
+    await this.reportEach(({ quota }) => (quota.unit === unit ? amount : null))
+  }
+
+  /**
+   * Reports what was used in each quota that admitted the request, also after the permit has ended,
+   * but not after it was handed over. Never rejects.
+   *
+   * @param amountOf Returns the amount in the unit of the quota; null for no report.
+   */
+  async reportEach (amountOf: (each: QuotaOfRequest) => number | null): Promise<void> {
     if (this.#handedOver !== undefined) {
       this.requester.server.quotaLog.wrongReport(new TypeError(afterHandOver))
       return
     }
     const reports: PromiseLike<void>[] = []
-    for (const { quota, holding } of this.quotas) {
-      if (quota.unit !== unit || holding === null) continue
+    for (const each of this.quotas) {
+      const { holding } = each
+      const amount = holding === null ? null : amountOf(each)
+      if (holding === null || amount === null) continue
       reports.push(holding.report(amount))
       if (!this.mustBeSettled) {
         this.#open()
@@ -111,7 +136,7 @@ export class Permit implements OpenPermit {
       }
     }
     for (const { permit } of this.#shadows) {
-      reports.push(Promise.resolve(then(permit, (shadow) => shadow.report(unit, amount))))
+      reports.push(Promise.resolve(then(permit, (shadow) => shadow.reportEach(amountOf))))
     }
     const reported = Promise.all(reports)
     this.requester.server.closing.waitFor(reported)

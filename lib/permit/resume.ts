@@ -59,9 +59,12 @@ export function createQuotaResumer (
 class ResumedPermit extends Permit {
   #ending: Promise<void> | undefined
 
-  override async report (unit: string, amount: number): Promise<void> {
-    for (const { quota, holding } of this.quotas) {
-      if (quota.unit === unit) await holding?.report(amount)
+  override async reportEach (
+    amountOf: (each: QuotaOfRequest) => number | null
+  ): Promise<void> {
+    for (const each of this.quotas) {
+      const amount = amountOf(each)
+      if (amount !== null) await each.holding?.report(amount)
     }
   }
 

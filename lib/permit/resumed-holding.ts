@@ -25,6 +25,7 @@ export class ResumedHolding implements Holding {
   readonly #text: string
   readonly #requester: Requester
   #reported: number | null
+  #isReportExpected = false
   #hasEnded = false
 
   /** @param text The text of the permit. */
@@ -35,6 +36,10 @@ export class ResumedHolding implements Holding {
     this.#text = text
     this.#requester = requester
     this.#reported = handed.reported
+  }
+
+  expectReport (): void {
+    this.#isReportExpected = true
   }
 
   async report (amount: number): Promise<void> {
@@ -66,6 +71,7 @@ export class ResumedHolding implements Holding {
   get #used (): number | null {
     if (this.#reported !== null) return this.#reported
     if (this.#quota.unit === 'requests') return null
+    if (this.#isReportExpected) return this.granted
     return usedWithoutReport(this.#quota, this.granted, this.#requester)
   }
 

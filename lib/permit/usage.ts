@@ -29,6 +29,8 @@ export class Usage implements Holding {
   /** What counts once the permit has ended, if nothing was reported. */
   #assumed = 0
   #hasEnded = false
+  /** A report will come, maybe after the permit has ended. */
+  #isReportExpected = false
   /** The `used` of the latest message; null before the first one. */
   #published: number | null = null
 
@@ -44,6 +46,10 @@ export class Usage implements Holding {
   report (amount: number): Promise<void> {
     this.#reported = Math.min((this.#reported ?? 0) + amount, unlimited)
     return this.#apply()
+  }
+
+  expectReport (): void {
+    this.#isReportExpected = true
   }
 
   /**
@@ -69,6 +75,7 @@ export class Usage implements Holding {
   }
 
   #usedWithoutReport (): number {
+    if (this.#isReportExpected) return this.granted
     return usedWithoutReport(this.#each.quota, this.granted, this.#requester)
   }
 

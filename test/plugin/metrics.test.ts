@@ -9,10 +9,12 @@ import quotaPlugin, {
   InsuredQuotaStore,
   localAuthentication,
   MemoryQuotaStore,
+  quotaDecisions,
+  quotaSettlements,
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
-import { channelsOf } from '../../lib/channels.js'
+import { placeChanges, preferenceFailures, storeDurations } from '../../lib/channels.js'
 import quotaMetricsPlugin, { type QuotaMetricsRegistry } from '../../lib/metrics.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
@@ -374,9 +376,15 @@ t.test(
       'a server that closes does not affect another one'
     )
     await third.close()
-    const { decisions, settlements, places } = channelsOf(third.app.server)
-    for (const { hasSubscribers } of [decisions, settlements, places]) {
-      t.notOk(hasSubscribers, 'nothing listens to a closed server')
+    const channels = [
+      quotaDecisions,
+      quotaSettlements,
+      placeChanges,
+      preferenceFailures,
+      storeDurations
+    ]
+    for (const { hasSubscribers } of channels) {
+      t.notOk(hasSubscribers, 'nothing listens to closed servers')
     }
     await (await createServer(t, {}, shared)).ask()
     t.same(

@@ -1,5 +1,6 @@
 // docs/rules.md, "Handing over": a permit that another process ends, on a store in memory whose
 // receipts are texts, as those of stores on servers are.
+import { text } from 'node:stream/consumers'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import {
@@ -138,6 +139,22 @@ for (const [what, before, after, used] of reports) {
     t.equal(messages.length, 1)
   })
 }
+
+t.test('chargeUsage and meter report in a resumed permit, by fromUsage', async (t) => {
+  const { app, acquire, standing } = await createServices(t, {
+    tokens: { ...tokens, cost: 30 },
+    cents: { perDay: { cents: 100 }, cost: 30, fromUsage: ({ total }) => 2 * total }
+  })
+  const charged = app.quotaResume(await (await acquire()).handOver())
+  await charged.chargeUsage({ prompt_tokens: 2, completion_tokens: 3 })
+  await charged.end()
+  t.same([await standing(), await standing('cents')], [[5, 0], [10, 0]])
+  const metered = app.quotaResume(await (await acquire()).handOver())
+  const body = new Response('{"usage":{"prompt_tokens":4,"completion_tokens":3},"choices":[]}').body
+  await text(metered.meter(body))
+  await metered.end()
+  t.same([await standing(), await standing('cents')], [[12, 0], [24, 0]])
+})
 
 t.test('each permit is settled, even if another one of the caller counts the same', async (t) => {
   const { app, acquire, standing } = await createServices(t, { tokens: { ...tokens, cost: 20 } })

@@ -160,10 +160,12 @@ export const annotated: readonly QuotaOptions[] = [
     }),
     quotas: {
       chat: {
-        perDay: { tokens: 5 },
+        perMonth: { tokens: 5 },
         cost: ({ body }: SecureChat) => ({ least: 1, most: body.prompts.length }),
         unreported: ({ headers }: SecureRequest) => Number(headers['content-length']),
-        timeZone: (authentication) => (authentication.kind === 'local' ? 'Asia/Tokyo' : 'UTC')
+        timeZone: (authentication) => (authentication.kind === 'local' ? 'Asia/Tokyo' : 'UTC'),
+        startsOn: ({ account }) => (account === 'monthly' ? 1 : 17),
+        startsAt: '06:00'
       }
     }
   },
