@@ -21,6 +21,9 @@ export class Place implements Holding {
   /** Does nothing: a place is taken or free. */
   async report (): Promise<void> {}
 
+  /** Does nothing, as above. */
+  expectReport (): void {}
+
   async end (): Promise<void> {
     // In this process, the request has ended, whatever the store does.
     this.#publish(-1)
@@ -32,6 +35,12 @@ export class Place implements Holding {
       const message = 'the quota store failed; a place may stay taken for 30 seconds'
       logFailure(this.#requester.log, error, message, { quota: quota.name })
     }
+  }
+
+  /** Only the place of a shadow quota: a permit with others is not handed over. */
+  async handOver (): Promise<null> {
+    await this.end()
+    return null
   }
 
   cancel (): Promise<void> {
