@@ -49,7 +49,7 @@ export default createPlugin(
       }
       // A server that answers with an error has used no tokens, unless its time was up.
       if (error instanceof APIError && error.status !== undefined && !isTimeLimit(error.status)) {
-        app.quotaCharge(request, 0)
+        request.quota.charge(0)
       }
       if (status === 503) reply.header('retry-after', 5)
       const shown = status === 500 ? 'The service failed. Please try again.' : message
