@@ -35,7 +35,7 @@ export class EmbeddedModel implements Model {
       name,
       signal
     })
-    chargeUsage({ total_tokens: tokens })
+    chargeUsage(tokens === 0 ? null : { total_tokens: tokens })
     return answer
   }
 
