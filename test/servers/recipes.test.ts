@@ -5,8 +5,6 @@ import { Queue, QueueEvents } from 'bullmq'
 import t, { type Test } from 'tap'
 import { hs256 } from '../support/credentials.js'
 import { plainEnvironment } from '../support/environment.js'
-import { PostgresServer } from '../support/postgres-server.js'
-import { Programs } from '../support/programs.js'
 import { RedisServer } from '../support/redis-server.js'
 
 async function startRedis (t: Test): Promise<RedisServer> {
@@ -116,11 +114,4 @@ t.test('a batch is settled by another process, once, however often its webhook c
   t.same(responses.map(({ status }) => status), [204, 204, 204])
   t.equal((await standing(second)).count, 1_500)
   t.equal((await post(second, 'webhook', { id: 'unknown', cents: 1 })).status, 404)
-})
-
-t.test('the ledger has what was counted', async (t) => {
-  const server = await PostgresServer.start()
-  t.teardown(() => server.remove())
-  const environment = { DATABASE_URL: server.url }
-  t.equal(await Programs.start(t).run('recipes/ledger.ts', environment, /^\d+$/), '600')
 })
