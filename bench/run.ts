@@ -1,7 +1,6 @@
-// npm run bench [-- <part> ...]: measures, and prints the tables of docs/benchmarks.md and of
-// CONTRIBUTING.md. The parts are memory, redis, instructions (of Redis) and postgres (the costs of
-// a request), service (requests a second), callers (bytes a caller) and longest (the longest script
-// and statement).
+// npm run bench [-- <part> ...]: measures, and prints the tables of docs/benchmarks.md. The parts
+// are memory, redis, instructions (of Redis) and postgres (the costs of a request), service
+// (requests a second), callers (bytes a caller) and longest (the longest script and statement).
 import { measureCallers } from './callers.js'
 import { measureLongest } from './longest.js'
 import { measureMemory } from './memory.js'

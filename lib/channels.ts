@@ -99,15 +99,13 @@ export function channelsOf (server: object): ServerChannels {
 export interface InsuredQuotaStoreChange {
   /** The insured store that changed. */
   readonly store: QuotaStore
-  /** The number of the primary's shard that changed; 0 if the primary has no shards. */
-  readonly shard: number
-  /** The store that decides on the callers of this shard from now on. */
+  /** The store that decides from now on. */
   readonly state: 'primary' | 'fallback'
   /** The error of the primary; undefined if the primary works again. */
   readonly error: unknown
 }
 
-/** The channel on which each `InsuredQuotaStoreChange` of a shard is published once. */
+/** The channel on which each `InsuredQuotaStoreChange` is published once. */
 export const insuredStoreChanges = channel('fastify-llm-quota:insured-store')
 
 /** The decision of the earlier quota on one request. It never contains an address. */

@@ -23,12 +23,14 @@ function isArray (value: unknown): boolean {
 }
 
 /**
- * Formats a value that can hold a password in any form. Of a text, such as a connection string,
- * only the type is shown.
+ * Formats a value that can hold a secret or an identity in any form, such as a connection string or
+ * what a function of the host returned. Only numbers, true, false, null and undefined are shown; of
+ * any other value, only its type.
  */
 export function formatType (value: unknown): string {
-  const text = format(value)
-  return typeof value === 'string' && text !== 'a URL' ? 'a string' : text
+  if (typeof value === 'string') return 'a string'
+  if (typeof value === 'symbol') return 'a symbol'
+  return format(value)
 }
 
 const InvalidOption = createError(

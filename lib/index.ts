@@ -52,10 +52,10 @@ export { InsuredQuotaStore } from './store/insured/insured-store.js'
 export type {
   InsuredQuotaStoreOptions,
   InsuredQuotaStoreState,
-  InsuredShards,
   PrimaryQuotaStore
 } from './store/insured/options.js'
 export { MemoryQuotaStore, type MemoryQuotaStoreOptions } from './store/memory/memory-store.js'
+export { ShardedQuotaStore } from './store/sharded/sharded-store.js'
 export type {
   Acquisition,
   CallerCount,
@@ -63,7 +63,8 @@ export type {
   Demand,
   QuotaCount,
   QuotaStore,
-  QuotaStoreState
+  QuotaStoreState,
+  Settled
 } from './store/store.js'
 export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
 export { quotaResponses, type QuotaResponse } from './refusal/responses.js'

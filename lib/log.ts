@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { format } from './errors.js'
+import { formatType } from './errors.js'
 
 /**
  * Logs a line, without its properties if a serializer throws. A logger that throws neither changes
@@ -39,7 +39,7 @@ export function loggableError (thrown: unknown): Error {
   const code = fieldOf(thrown, 'code')
   const message = fieldOf(thrown, 'message')
   const error: Error & { code?: string | number } = new Error(
-    typeof message === 'string' ? message : `${format(thrown)} was thrown`
+    typeof message === 'string' ? message : `${formatType(thrown)} was thrown`
   )
   error.name = typeof name === 'string' ? name : 'Error'
   if (typeof code === 'string' || typeof code === 'number') error.code = code
@@ -57,5 +57,47 @@ function fieldOf (thrown: unknown, field: 'name' | 'code' | 'message'): unknown 
   } catch {
     // A getter of the error, or a proxy, threw.
     return undefined
+  }
+}
+
+/** The minimum time between two lines of a kind, in milliseconds. */
+const lineInterval = 60_000
+
+/**
+ * Logs lines that a client can cause at will: each kind at most once a minute, with `times`, how
+ * often it has happened since the line before.
+ */
+export class MinuteLog {
+  readonly #kinds = new Map<string, { loggedAt: number; times: number }>()
+
+  /** @param kind What the lines are about. The number of kinds must not depend on clients. */
+  line (
+    kind: string,
+    log: FastifyBaseLogger,
+    level: 'warn' | 'error',
+    properties: object,
+    message: string
+  ): void {
+    const now = performance.now()
+    const known = this.#kinds.get(kind) ?? { loggedAt: -Infinity, times: 0 }
+    known.times += 1
+    this.#kinds.set(kind, known)
+    if (now - known.loggedAt < lineInterval) return
+    const { times } = known
+    known.loggedAt = now
+    known.times = 0
+    const whole = `${message}; this line is logged at most once a minute`
+    logLine(log, level, { ...properties, times }, whole)
+  }
+
+  /** Logs an error line about something that failed. */
+  failure (
+    kind: string,
+    log: FastifyBaseLogger,
+    error: unknown,
+    message: string,
+    properties: object = {}
+  ): void {
+    this.line(kind, log, 'error', { err: loggableError(error), ...properties }, message)
   }
 }

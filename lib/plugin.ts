@@ -4,8 +4,9 @@ import { channelsOf } from './channels.js'
 import { createQuotaAcquirer, type QuotaAcquirer } from './handler-permit.js'
 import { createQuotaHook } from './hook.js'
 import {
+  configurationIn,
   limitVariables,
-  readConfiguration,
+  readEnvironment,
   type QuotaConfig
 } from './limit/configuration.js'
 import { variableOf } from './limit/limit.js'
@@ -34,6 +35,7 @@ import { addMarkedDefault, defineQuotas, describeQuotas } from './start/quotas.j
 import { report } from './start/report.js'
 import { markOf, Routes, type KnownRoute } from './start/routes.js'
 import { logStoreChanges } from './start/store-changes.js'
+import { noteVariables, warnOfUnreadVariables } from './start/variables.js'
 import type { QuotaStore } from './store/store.js'
 import { quotasOf, type Named, type RouteMark } from './subject/mark.js'
 import { Paths } from './subject/paths.js'
@@ -88,11 +90,10 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   assertDecorators(fastify)
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   // Everything that can fail comes first, so that a registration that failed leaves nothing behind.
-  const configuration = await readConfiguration(
-    fastify,
-    limitVariables(defined),
-    options.dotenv
-  )
+  const environment = await readEnvironment(fastify, options.dotenv)
+  const variables = limitVariables(defined)
+  const configuration = configurationIn(environment, variables)
+  noteVariables(fastify, environment.keys(), Object.keys(variables.defaults))
   registrations.add(fastify)
 
   const settings = defined.map((quota) => ({
@@ -146,6 +147,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     preferences.reader = preferencesOf(fastify, reader)
     addMarkedDefault(described, settings, routes)
     report(fastify, settings, routes)
+    warnOfUnreadVariables(fastify)
   })
   const stopLogging = logStoreChanges(
     fastify,

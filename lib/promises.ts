@@ -1,5 +1,8 @@
-/** A value, or a promise of it where something of the host's returned one. */
-export type Eventual<Value> = Value | Promise<Value>
+/**
+ * A value, or a promise of it where something of the host's returned one. The promise need not be
+ * an instance of the global `Promise`, which a process can replace: async functions return Node's.
+ */
+export type Eventual<Value> = Value | PromiseLike<Value>
 
 /**
  * Takes the next step with a value: immediately, or when the promise of it is fulfilled. So each
@@ -10,11 +13,11 @@ export function then<Value, Result> (
   value: Eventual<Value>,
   step: (value: Value) => Eventual<Result>
 ): Eventual<Result> {
-  return value instanceof Promise ? value.then(step) : step(value)
+  return isPromise(value) ? value.then(step) : step(value)
 }
 
 /** Whether a value is a promise, or another object that can be awaited like one. */
-export function isPromise<Value> (value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
+export function isPromise<Value> (value: Eventual<Value>): value is PromiseLike<Value> {
   if ((typeof value !== 'object' || value === null) && typeof value !== 'function') return false
   const thenable: { readonly then?: unknown } = value
   return typeof thenable.then === 'function'

@@ -20,15 +20,17 @@ export const nodeTimers = {
   }
 } satisfies QuotaTimers
 
+// A time limit is measured in ten parts, each with a timer of its own. A stall of the event loop
+// delays one timer, so it counts as one part, however long it is.
+const partsOfLimit = 10
+
+// The shortest delay of Node's timers, in milliseconds.
+const shortestDelay = 1
+
 // A timer that runs after a stall of the event loop runs before the sockets are read. A reply that
 // has arrived by then reaches its reader in one turn of the event loop, or in a few if it passes
 // through TLS or a proxy in the same process.
 const graceTurns = 5
-
-// A timer that is later than this part of its delay shows that the event loop stalled. A command
-// may not have been sent before the stall, so its result gets the time again, but not without end.
-const lateness = 0.5
-const mostStalls = 3
 
 /** A result did not arrive in time. */
 export class TimeLimitError extends Error {
@@ -39,32 +41,39 @@ export class TimeLimitError extends Error {
   }
 }
 
-/** Calls a function after the time limit, not counting stalls of the event loop. */
-class TimeLimit {
-  readonly #timeout: number
-  readonly #clock: () => number
-  readonly #timers: QuotaTimers
+/** Calls a function once after a time that passes only while the event loop runs. */
+export class TimeLimit {
+  readonly #delay: number
+  readonly #parts: number
   readonly #onExpired: () => void
+  readonly #timers: QuotaTimers
   #timer: unknown
+  #turn: NodeJS.Immediate | undefined
 
-  constructor (timeout: number, clock: () => number, timers: QuotaTimers, onExpired: () => void) {
-    this.#timeout = timeout
-    this.#clock = clock
-    this.#timers = timers
+  /** @param timeout Milliseconds. */
+  constructor (timeout: number, onExpired: () => void, timers: QuotaTimers = nodeTimers) {
+    this.#delay = Math.max(shortestDelay, timeout / partsOfLimit)
+    this.#parts = Math.max(1, Math.round(timeout / this.#delay))
     this.#onExpired = onExpired
+    this.#timers = timers
   }
 
-  start (stallsLeft = mostStalls): void {
-    const startedAt = this.#clock()
-    this.#timer = this.#timers.setTimeout(() => {
-      const isLate = this.#clock() - startedAt > this.#timeout * (1 + lateness)
-      if (isLate && stallsLeft > 0) this.start(stallsLeft - 1)
-      else this.#expireAfter(graceTurns)
-    }, this.#timeout)
+  /** Begins the time, again if it runs already. */
+  start (): void {
+    this.stop()
+    this.#waitFor(this.#parts)
   }
 
   stop (): void {
     this.#timers.clearTimeout(this.#timer)
+    clearImmediate(this.#turn)
+  }
+
+  #waitFor (parts: number): void {
+    this.#timer = this.#timers.setTimeout(() => {
+      if (parts > 1) this.#waitFor(parts - 1)
+      else this.#expireAfter(graceTurns)
+    }, this.#delay)
   }
 
   #expireAfter (turns: number): void {
@@ -72,17 +81,14 @@ class TimeLimit {
       this.#onExpired()
       return
     }
-    setImmediate(() => {
+    this.#turn = setImmediate(() => {
       this.#expireAfter(turns - 1)
     })
   }
 }
 
-interface TimeoutOptions<Result> {
-  readonly clock?: () => number
+interface TimeoutOptions {
   readonly timers?: QuotaTimers
-  /** Receives a result that arrives after the time limit. Must not throw. */
-  readonly late?: (result: Result) => void
 }
 
 /**
@@ -92,23 +98,23 @@ interface TimeoutOptions<Result> {
 export function withTimeout<Result> (
   timeout: number,
   promise: PromiseLike<Result>,
-  options: TimeoutOptions<Result> = {}
+  { timers = nodeTimers }: TimeoutOptions = {}
 ): Promise<Result> {
-  const { clock = () => performance.now(), timers = nodeTimers, late = () => {} } = options
   return new Promise((resolve, reject) => {
-    let isOver = false
-    const limit = new TimeLimit(timeout, clock, timers, () => {
-      isOver = true
-      // Has no effect on a promise that has settled by then.
-      reject(new TimeLimitError(timeout))
-    })
+    const limit = new TimeLimit(
+      timeout,
+      () => {
+        // Has no effect on a promise that has settled by then.
+        reject(new TimeLimitError(timeout))
+      },
+      timers
+    )
     limit.start()
     // A thenable can be fulfilled with another promise.
     Promise.resolve(promise).then(
       (result) => {
         limit.stop()
-        if (isOver) late(result)
-        else resolve(result)
+        resolve(result)
       },
       (error) => {
         limit.stop()

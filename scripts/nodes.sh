@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# npm run nodes [-- FILES]: runs the library's own tests on Node 24 with the alpha of Fastify 6, and
-# those of the plugin on Node 22 and 26; or runs the given files on each of these.
+# nodes.sh [FILES], part of `npm run test:versions`: runs the library's own tests on Node 24 with
+# the alpha of Fastify 6, and those of the plugin on Node 22 and 26; or runs the given files on each
+# of these.
 set -euo pipefail
 
 # on VERSION ARGUMENTS

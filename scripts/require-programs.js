@@ -33,8 +33,7 @@ const known = {
   },
   promtool: { alternatives: [], debianPackages: ['prometheus'] },
   initdb: { alternatives: [], debianPackages: ['postgresql'] },
-  pgbouncer: { alternatives: [], debianPackages: ['pgbouncer'] },
-  valgrind: { alternatives: [], debianPackages: ['valgrind'] }
+  pgbouncer: { alternatives: [], debianPackages: ['pgbouncer'] }
 }
 
 const missing = process.argv

@@ -12,7 +12,8 @@ const address = await app.listen({ host: app.config.HOST, port: app.config.PORT 
 console.log(`
 Serving at ${address}. Open it in a browser, or try:
 
-  curl -i ${address}/api/analyze -H "authorization: Bearer $(npm run --silent token -- alice)" \\
+  TOKEN=$(node build/examples/service/print-token.js alice)
+  curl -i ${address}/api/analyze -H "authorization: Bearer $TOKEN" \\
     -H 'content-type: application/json' \\
     -d '{"businessText":"Our invoices went out late in March 2025. Customers in Berlin complain."}'
 `)

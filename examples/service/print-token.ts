@@ -8,7 +8,7 @@ const {
   values: { admin }
 } = parseArgs({ allowPositionals: true, options: { admin: { type: 'boolean' } } })
 if (sub === undefined) {
-  console.error('Usage: npm run --silent token -- [--admin] SUBJECT')
+  console.error('Usage: node build/examples/service/print-token.js [--admin] SUBJECT')
   process.exit(2)
 }
 const app = Fastify()

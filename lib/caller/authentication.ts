@@ -6,6 +6,11 @@ interface AuthenticationOf<Kind> {
    * either case.
    */
   readonly authenticated: boolean
+  /**
+   * What the host knows of the user, such as its plan, for functions that get the authentication.
+   * It identifies nobody and is no part of the key. Undefined by default.
+   */
+  readonly account: unknown
 }
 
 /** A bearer token (JWT) or an OpenID Connect browser login, with its verified claims. */
@@ -53,18 +58,26 @@ function create<Kind extends Authentication> (authentication: Kind): Kind {
 export const isAuthentication: (value: unknown) => value is Authentication =
   Created.isAuthentication
 
+/** Options of `tokenAuthentication` and `localAuthentication`. */
+interface AuthenticationOptions {
+  /** False if the token or the credentials were not verified. Default true. */
+  readonly authenticated?: boolean | undefined
+  /** What the host knows of the user, such as its plan, for functions that get this. */
+  readonly account?: unknown
+}
+
 /**
  * Creates the authentication of a token's caller, identified by the claims `iss` (issuer) and `sub`
  * (subject) (docs/rules.md, "Caller").
  *
  * @param claims The verified claims.
- * @param options Set `authenticated` to false if the token was not verified. Default true.
+ * @param options Whether the token was verified, and what the host knows of the user.
  */
 export function tokenAuthentication (
   claims: unknown,
-  { authenticated = true } = {}
+  { authenticated = true, account }: AuthenticationOptions = {}
 ): TokenAuthentication {
-  return create({ kind: 'token', authenticated, claims })
+  return create({ kind: 'token', authenticated, claims, account })
 }
 
 /**
@@ -72,20 +85,23 @@ export function tokenAuthentication (
  * (docs/rules.md, "Caller").
  *
  * @param username The account's user name. If it is blank, the response is a 401.
- * @param options Set `authenticated` to false if the account's credentials were not verified.
- *   Default true.
+ * @param options Whether the credentials were verified, and what the host knows of the user.
  */
 export function localAuthentication (
   username: string,
-  { authenticated = true } = {}
+  { authenticated = true, account }: AuthenticationOptions = {}
 ): LocalAuthentication {
-  return create({ kind: 'local', authenticated, username })
+  return create({ kind: 'local', authenticated, username, account })
 }
 
 /**
  * Creates the authentication of an anonymous user, such as a guest. The response to its requests is
  * a 401 (docs/rules.md, "Caller").
+ *
+ * @param options What the host knows of the user.
  */
-export function anonymousAuthentication (): AnonymousAuthentication {
-  return create({ kind: 'anonymous', authenticated: true })
+export function anonymousAuthentication (
+  { account }: Pick<AuthenticationOptions, 'account'> = {}
+): AnonymousAuthentication {
+  return create({ kind: 'anonymous', authenticated: true, account })
 }

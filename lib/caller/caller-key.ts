@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { formatType } from '../errors.js'
 import { isAuthentication, type Authentication } from './authentication.js'
 
 /**
@@ -36,11 +37,19 @@ export class Unidentified {
  * name. Both are used unchanged.
  *
  * @param authentication How the caller was authenticated.
- * @returns The digest; null if there is no caller. This is the case if there is no authentication,
- *   if it is anonymous or not authenticated, or if its identity is missing, blank, not a string,
- *   not well-formed Unicode, or contains NUL.
+ * @returns The digest; null if there is no caller. This is the case if the authentication is
+ *   anonymous or not authenticated, or if its identity is missing, blank, not a string, not
+ *   well-formed Unicode, or contains NUL.
+ * @throws {TypeError} If the value was not created by `tokenAuthentication`, `localAuthentication`
+ *   or `anonymousAuthentication`, for example if it is null.
  */
-export function callerKey (authentication: Authentication | null | undefined): string | null {
+export function callerKey (authentication: Authentication): string | null {
+  if (!isAuthentication(authentication)) {
+    const rule = 'must have been created by tokenAuthentication, localAuthentication or ' +
+      'anonymousAuthentication'
+    const got = formatType(authentication)
+    throw new TypeError(`fastify-llm-quota: the authentication ${rule}; it got ${got}`)
+  }
   const key = keyOf(authentication)
   return typeof key === 'string' ? key : null
 }

@@ -1,15 +1,16 @@
 import type { FastifyRequest } from 'fastify'
 import type { OfRequest } from '../any-request.js'
-import { logFailure, logLine } from '../log.js'
+import { logLine, MinuteLog } from '../log.js'
 import { isPromise } from '../promises.js'
 import { isAuthentication, tokenAuthentication, type Authentication } from './authentication.js'
 import { keyOf, keyOfClaims, Unidentified } from './caller-key.js'
 
 /**
  * The type of the option `authentication`: a function that returns the authentication of a request,
- * or a promise of it. If it throws or rejects, the response is a 401, or a 503 if the error has a
- * `statusCode` of 500 or more. The request waits until the promise settles, so a function that asks
- * a server needs a time limit of its own.
+ * or a promise of it. Return null for invalid credentials. If it throws or rejects, the response is
+ * a 503, or a 401 if the error has a `statusCode` below 500, as those of `@fastify/jwt` have. The
+ * request waits until the promise settles, so a function that asks a server needs a time limit of
+ * its own.
  */
 export type AuthenticationReader = OfRequest<
   Authentication | null | undefined | PromiseLike<Authentication | null | undefined>
@@ -60,12 +61,15 @@ const foreignWarning =
   'is treated as unauthenticated: wrap verified claims with tokenAuthentication(claims), and a ' +
   'user name with localAuthentication(username); this warning is not repeated'
 
+const unread = 'the authentication of the request could not be read'
+
 /**
  * Reads the callers of requests (docs/rules.md, "Caller"). Quotas with the same function of the
  * host share a reader, so that each request is authenticated once.
  */
 export class CallerReader {
   readonly #authentication: AuthenticationReader | undefined
+  readonly #failures = new MinuteLog()
   #isWarned = false
 
   /** @param authentication The host's function. Default: `request.user` is read. */
@@ -87,7 +91,7 @@ export class CallerReader {
       if (isPromise(authentication)) return this.#readPromise(authentication, request)
       return this.#callerOf(authentication, request)
     } catch (error) {
-      return afterFailure(error, request)
+      return this.#afterFailure(error, request)
     }
   }
 
@@ -98,7 +102,7 @@ export class CallerReader {
     try {
       return this.#callerOf(await promise, request)
     } catch (error) {
-      return afterFailure(error, request)
+      return this.#afterFailure(error, request)
     }
   }
 
@@ -110,23 +114,34 @@ export class CallerReader {
     }
     return callerOfAuthentication(authentication)
   }
+
+  #afterFailure (error: unknown, { log }: FastifyRequest): Unidentified {
+    if (isRefusal(error)) {
+      const message = `${unread}; the request is treated as unauthenticated`
+      this.#failures.failure('refusal', log, error, message)
+      return new Unidentified('no-authentication')
+    }
+    const advice = 'if only the credentials were invalid, return null in place of an error'
+    const message = `${unread}; the quota is unavailable; ${advice}`
+    this.#failures.failure('outage', log, error, message)
+    return new Unidentified(null)
+  }
 }
 
-function afterFailure (error: unknown, request: FastifyRequest): Unidentified {
-  const isOutage = isServerError(error)
-  const outcome = isOutage ? 'unavailable' : 'unauthenticated'
-  const failure = 'the authentication of the request could not be read'
-  const message = `${failure}; the decision on it is ${outcome}`
-  logFailure(request.log, error, message)
-  return new Unidentified(isOutage ? null : 'no-authentication')
-}
-
-/** Whether an error has the status code of an outage. One that cannot be read is an outage. */
-function isServerError (error: unknown): boolean {
+/**
+ * Whether an error of the host refuses the credentials, by a status code below 500. Any other error
+ * is an outage, for example of a database, as it is for Fastify: after a 401, clients discard valid
+ * credentials.
+ */
+function isRefusal (error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false
   try {
-    return 'statusCode' in error && Number(error.statusCode) >= 500
+    const { statusCode }: { readonly statusCode?: unknown } = error
+    const status = Number(statusCode)
+    // Clients of servers set 0 if they have received no response.
+    return status > 0 && status < 500
   } catch {
-    return true
+    // A getter threw, or the status is a symbol.
+    return false
   }
 }

@@ -6,7 +6,7 @@ import {
   type EarlierQuotaDecision,
   type EarlierQuotaDecisionMessage
 } from '../channels.js'
-import { readConfiguration } from '../limit/configuration.js'
+import { configurationIn, readEnvironment } from '../limit/configuration.js'
 import { defaultPerMinute, perMinuteVariable, preferenceOf } from '../limit/limit.js'
 import { Preferences } from '../limit/preferences.js'
 import { assertFunction, assertOptions } from '../option-checks.js'
@@ -40,11 +40,10 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
   registrations.assertFirst(fastify)
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
-  const configuration = await readConfiguration(
-    fastify,
-    { defaults: { [perMinuteVariable]: perMinute }, ofFunctions: [] },
-    options.dotenv
-  )
+  const configuration = configurationIn(await readEnvironment(fastify, options.dotenv), {
+    defaults: { [perMinuteVariable]: perMinute },
+    ofFunctions: []
+  })
   registrations.add(fastify)
   // Made for the first request, because a host can add methods until then.
   let requests: ReturnType<typeof matcherOf> | undefined

@@ -43,16 +43,19 @@ export function limitVariables (
   return { defaults, ofFunctions }
 }
 
+/** The environment variables of limits, by name, as `@fastify/env` reads them. */
+export type LimitEnvironment = ReadonlyMap<string, unknown>
+
 /**
- * Reads the environment variables of limits with `@fastify/env`. Throws an `EnvironmentError` if
- * one is not an integer, or is set beside a function.
+ * Returns the configured limits. Throws an `EnvironmentError` if a variable is not an integer, or
+ * is set beside a function.
+ *
+ * @param texts The variables that are set.
  */
-export async function readConfiguration (
-  fastify: FastifyInstance,
-  { defaults, ofFunctions }: LimitVariables,
-  dotenv: DotenvOptions
-): Promise<QuotaConfig> {
-  const texts = await readEnvironment(fastify, dotenv)
+export function configurationIn (
+  texts: LimitEnvironment,
+  { defaults, ofFunctions }: LimitVariables
+): QuotaConfig {
   const integers = entriesOf(defaults).map(([variable, value]): [string, number] => {
     const limit = texts.get(variable) ?? value
     const integer = toInteger(limit)
@@ -79,11 +82,11 @@ const schema = {
   patternProperties: { '^SERVICE_RATE_LIMIT_': { type: 'string' } }
 }
 
-/** Returns the variables of limits that are set, as `@fastify/env` reads them. */
-async function readEnvironment (
+/** Reads the variables of limits that are set, with `@fastify/env`. */
+export async function readEnvironment (
   fastify: FastifyInstance,
   dotenv: DotenvOptions
-): Promise<ReadonlyMap<string, unknown>> {
+): Promise<LimitEnvironment> {
   const options: FastifyEnvOptions = { confKey: environmentKey, schema }
   if (dotenv !== undefined) options.dotenv = dotenv
   let environment: object | undefined

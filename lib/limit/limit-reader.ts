@@ -1,9 +1,9 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { format } from '../errors.js'
-import { logFailure } from '../log.js'
+import { format, formatType } from '../errors.js'
+import { MinuteLog } from '../log.js'
 import { isPromise, then, type Eventual } from '../promises.js'
 import { required } from '../required.js'
-import { effectiveLimit, toInteger, type LimitOfCaller, type LimitReader } from './limit.js'
+import { effectiveLimit, type LimitOfCaller, type LimitReader, type ReadLimit } from './limit.js'
 import type { Preferences } from './preferences.js'
 
 /** The limit of a quota, as far as its definition and the environment determine it. */
@@ -42,9 +42,9 @@ export function createLimitReader<Caller> (
 type ConfiguredReader<Caller> = (
   caller: Caller | null,
   log: FastifyBaseLogger
-) => Eventual<number | null>
+) => Eventual<ReadLimit>
 
-function readNumber (configured: number): () => number {
+function readNumber (configured: number): () => ReadLimit {
   const limit = effectiveLimit(configured)
   return () => limit
 }
@@ -55,11 +55,12 @@ function readFunction<Caller> (
   quota: string,
   preferences: Preferences
 ): ConfiguredReader<Caller> {
+  const failures = new MinuteLog()
   return (caller, log) => {
-    function failed (error: unknown): null {
+    function failed (error: unknown): 'failed' {
       const message = 'the limit of the caller could not be determined; the request is not counted'
-      logFailure(log, error, message, { quota })
-      return null
+      failures.failure('limit', log, error, message, { quota })
+      return 'failed'
     }
     try {
       const limit = limitOf(required(caller, 'the caller of a limit that is a function'))
@@ -71,11 +72,12 @@ function readFunction<Caller> (
   }
 }
 
-/** Returns the limit that a function returned. Throws if it is none. */
+/**
+ * Returns the limit that a function returned: what the caller may use, so that nothing is left at 0
+ * or below. Throws if it is none, such as the null of a database.
+ */
 function limitIn (value: unknown): number {
-  const limit = typeof value === 'number' ? toInteger(value) : undefined
-  if (limit === undefined) {
-    throw new TypeError(`a limit must be a safe integer; it got ${format(value)}`)
-  }
-  return effectiveLimit(limit)
+  const isLimit = typeof value === 'number' && (Number.isSafeInteger(value) || value === Infinity)
+  if (isLimit) return Math.max(0, value)
+  throw new TypeError(`a limit must be a safe integer or Infinity; it got ${formatType(value)}`)
 }

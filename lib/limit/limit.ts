@@ -57,18 +57,28 @@ export function longestInTimeZone (length: number): number {
 }
 
 /**
- * Returns the effective limit of a quota. Neither throws nor rejects.
+ * The limit of a quota for one request:
+ *
+ * - a safe integer above 0: how much can be counted in a window, or at the same time;
+ * - 0, only from a function of the caller: nothing is left, so each request is rejected;
+ * - `Infinity`, only from a function of the caller: everything has room, and is counted;
+ * - `disabled`: the quota neither counts nor refuses, and needs no caller;
+ * - `failed`: the function of the caller failed, which has been logged.
+ */
+export type ReadLimit = number | 'disabled' | 'failed'
+
+/**
+ * Reads the limit of a quota. Neither throws nor rejects.
  *
  * @param request Null for a permit without a request.
  * @param caller Only needed if the limit is a function of the caller.
- * @returns The limit; null if the function of the caller failed, which is logged. A promise only if
- *   something of the host's returned one.
+ * @returns The limit. A promise only if something of the host's returned one.
  */
 export type LimitReader<Caller> = (
   request: FastifyRequest | null,
   caller: Caller | null,
   log: FastifyBaseLogger
-) => Eventual<number | null>
+) => Eventual<ReadLimit>
 
 /**
  * The host's function of the limit of a caller. It can be written in JavaScript, so the compiler
@@ -106,10 +116,11 @@ export function variableOf (preference: string): `SERVICE_RATE_LIMIT_${string}` 
 }
 
 /**
- * Returns the effective limit of a preference or a configured limit (docs/rules.md, "Limit", steps
- * 2 to 4). A negative limit is a mistake and becomes 1; 0 disables the quota.
+ * Returns the effective limit of a preference, a variable or a number in a definition
+ * (docs/rules.md, "Limit"). A negative number is a mistake and becomes 1.
  */
-export function effectiveLimit (integer: number): number {
+export function effectiveLimit (integer: number): number | 'disabled' {
+  if (integer === 0) return 'disabled'
   return integer < 0 ? 1 : integer
 }
 

@@ -1,8 +1,7 @@
 import timers from 'node:timers'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { ServerChannels } from '../channels.js'
-import { CircuitBreaker } from '../circuit-breaker.js'
-import { format } from '../errors.js'
+import { formatType } from '../errors.js'
 import { logLine, loggableError } from '../log.js'
 import { withFunctions } from '../option-checks.js'
 import { isPromise, type Eventual } from '../promises.js'
@@ -35,27 +34,23 @@ export const assertPreferenceReader: (
 /** After how many timeouts in a row a reader is left alone. */
 const timeoutsBeforeRest = 3
 
-/** How long a reader is then left alone, in milliseconds. */
+/** How long it is then left alone, before one request calls it again, in milliseconds. */
 const rest = 1000
 
-/** How long a reader must work before its next failure is logged again, in milliseconds. */
+/** How long a reader must work before its next failure is warned of, in milliseconds. */
 const recovery = 60_000
 
-const late = "the quota's preference reader did not return in time"
 const unavailable =
   "the quota's runtime preference is unavailable; " +
   'the configured limit applies until the reader recovers'
-const resting =
-  `${late} ${timeoutsBeforeRest} times in a row; ` +
-  'until it does, only one request per second calls it'
-
-function clock (): number {
-  return performance.now()
-}
+const late =
+  "the quota's preference reader did not return in time; " +
+  'the configured limit applies until the reader recovers, and after ' +
+  `${timeoutsBeforeRest} timeouts in a row, only one request per second calls it`
 
 /** The host's runtime preferences. */
 export class Preferences {
-  /** Set when the server is ready. Without a reader, every preference is unset. */
+  /** Without a reader, every preference is unset. */
   reader: PreferenceReader | undefined
 
   /**
@@ -82,15 +77,22 @@ export class Preferences {
 }
 
 /**
- * The preference of one limit. An outage of the preference is logged once, and delays only the
- * first requests and one per second.
+ * The preference of one limit, and how its reader has worked so far: each preference is warned of,
+ * and left alone, on its own.
  */
 class Preference {
   readonly #preferences: Preferences
-  readonly #breaker: CircuitBreaker
 
-  /** Undefined during an outage. The first one is logged, however soon it begins. */
-  #wellSince: number | undefined = -Infinity
+  /**
+   * Since when the reader has worked, in monotonic milliseconds; undefined if it failed last. The
+   * first failure is warned of, however soon it comes.
+   */
+  #worksSince: number | undefined = -Infinity
+
+  #timeoutsInARow = 0
+
+  /** Until when the reader is left alone, in monotonic milliseconds. */
+  #restsUntil = -Infinity
 
   constructor (
     preferences: Preferences,
@@ -98,15 +100,6 @@ class Preference {
     readonly configured: number | string
   ) {
     this.#preferences = preferences
-    // Only timeouts open it.
-    this.#breaker = new CircuitBreaker({
-      failures: timeoutsBeforeRest,
-      coolDown: rest,
-      clock,
-      onChange: (isOpen) => {
-        if (isOpen) this.#warn({ timeout: preferences.timeout }, resting)
-      }
-    })
   }
 
   /**
@@ -117,62 +110,69 @@ class Preference {
    */
   valueFor (request: FastifyRequest | null): Eventual<number | undefined> {
     const { reader } = this.#preferences
-    if (reader === undefined) return undefined
-    const phase = this.#breaker.startCall()
-    if (phase === undefined) return undefined
+    if (reader === undefined || !this.#mayCall()) return undefined
     try {
       const value = reader.get(this.name, request)
-      if (isPromise(value)) return this.#valueOfPromise(value, phase)
-      return this.#integerIn(value, phase)
+      return isPromise(value) ? this.#valueOfPromise(value) : this.#integerIn(value)
     } catch (error) {
-      return this.#failed({ err: loggableError(error) }, phase)
+      return this.#threw(error)
     }
   }
 
-  async #valueOfPromise (
-    promise: PromiseLike<unknown>,
-    phase: number
-  ): Promise<number | undefined> {
+  /** Whether a request may call the reader: after too many timeouts, one per second may. */
+  #mayCall (): boolean {
+    if (this.#timeoutsInARow < timeoutsBeforeRest) return true
+    const now = performance.now()
+    if (now < this.#restsUntil) return false
+    this.#restsUntil = now + rest
+    return true
+  }
+
+  async #valueOfPromise (promise: PromiseLike<unknown>): Promise<number | undefined> {
     try {
-      return this.#integerIn(await this.#preferences.inTime(promise), phase)
+      return this.#integerIn(await this.#preferences.inTime(promise))
     } catch (error) {
-      if (error instanceof TimeLimitError) return this.#timedOut(phase)
-      return this.#failed({ err: loggableError(error) }, phase)
+      return error instanceof TimeLimitError ? this.#timedOut() : this.#threw(error)
     }
   }
 
-  #integerIn (value: unknown, phase: number): number | undefined {
-    const isUnset = value == null || (typeof value === 'string' && value.trim() === '')
+  #integerIn (value: unknown): number | undefined {
+    this.#timeoutsInARow = 0
     const integer = toInteger(value)
-    if (integer === undefined && !isUnset) return this.#failed({ value: format(value) }, phase)
-    this.#breaker.succeeded(phase)
-    this.#wellSince ??= clock()
+    const isUnset = value == null || (typeof value === 'string' && value.trim() === '')
+    if (integer === undefined && !isUnset) {
+      return this.#failed({ value: formatType(value) }, unavailable)
+    }
+    this.#worksSince ??= performance.now()
     return integer
   }
 
-  /** @param reason What is logged about it. */
-  #failed (reason: object, phase: number): undefined {
-    this.#recordFailure(reason, unavailable)
-    // A reader that fails without a timeout delays no request.
-    this.#breaker.succeeded(phase)
+  #threw (error: unknown): undefined {
+    // It delays no request, so it is called for the next one, too.
+    this.#timeoutsInARow = 0
+    this.#failed({ err: loggableError(error) }, unavailable)
   }
 
-  #timedOut (phase: number): undefined {
-    const { timeout } = this.#preferences
-    this.#recordFailure({ timeout }, `${late}; the configured limit applies`)
-    this.#breaker.failed(phase, undefined)
+  #timedOut (): undefined {
+    this.#timeoutsInARow += 1
+    this.#restsUntil = performance.now() + rest
+    this.#failed({ timeout: this.#preferences.timeout }, late)
   }
 
-  /** Publishes each failure, and logs the first one of an outage. */
-  #recordFailure (reason: object, message: string): void {
-    const isNew = this.#wellSince !== undefined && clock() - this.#wellSince >= recovery
-    this.#wellSince = undefined
-    if (isNew) this.#warn(reason, message)
-    this.#preferences.channels.preferenceFailures.publish(this.name)
-  }
-
-  #warn (reason: object, message: string): void {
+  /**
+   * Publishes a failure, and warns of it unless it belongs to an outage that was warned of: until
+   * the reader has worked for a minute, all failures do.
+   *
+   * @param reason What is logged about it.
+   */
+  #failed (reason: object, message: string): undefined {
+    const { log, channels } = this.#preferences
+    const isNew =
+      this.#worksSince !== undefined && performance.now() - this.#worksSince >= recovery
+    this.#worksSince = undefined
+    channels.preferenceFailures.publish(this.name)
+    if (!isNew) return
     const properties = { ...reason, preference: this.name, configured: this.configured }
-    logLine(this.#preferences.log, 'warn', properties, message)
+    logLine(log, 'warn', properties, message)
   }
 }

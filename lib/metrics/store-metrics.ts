@@ -2,6 +2,7 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 import { isNatural } from '../option-checks.js'
 import type { QuotaInfo } from '../permit/quota.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
+import { shardsOf } from '../store/sharded/sharded-store.js'
 import type { QuotaStore, QuotaStoreState } from '../store/store.js'
 import { withTimeout } from '../time-limit.js'
 
@@ -55,7 +56,7 @@ export function addStoreMetrics (
   )
   const insuredNow = (): InsuredQuotaStore[] =>
     quotasNow()
-      .map(({ store }) => store)
+      .flatMap(({ store }) => shardsOf(store))
       .filter((store) => store instanceof InsuredQuotaStore)
   addInsuredShare(registry, insuredNow)
   addInsuredCalls(registry, insuredNow)
@@ -105,7 +106,7 @@ async function stateOf (store: QuotaStore, counters: string): Promise<QuotaStore
   try {
     const inspected = (async () => store.inspect?.(counters))()
     const state = await withTimeout(longestInspection, inspected)
-    return isNatural(state?.trackedCallers) && isNatural(state.sweeps) ? state : undefined
+    return isNatural(state?.trackedCallers) ? state : undefined
   } catch {
     return undefined
   }
@@ -169,22 +170,18 @@ function addInsuredShare (
     new Gauge({
       name: 'llm_quota_insured_primary',
       help:
-        'The share of the shards of an insured store for which the primary decides, from 0 to 1. ' +
-        'Without shards, 1 or 0.',
+        'The share of the insured stores whose primary decides, from 0 to 1. ' +
+        'With one such store, 1 or 0.',
       registers: [],
       aggregator: 'min',
       collect () {
         this.remove()
-        const shares = insuredNow().map(shareOfPrimary)
-        if (shares.length > 0) this.set(Math.min(...shares))
+        const insured = new Set(insuredNow())
+        const onPrimary = [...insured].filter(({ state }) => state === 'primary')
+        if (insured.size > 0) this.set(onPrimary.length / insured.size)
       }
     })
   )
-}
-
-function shareOfPrimary ({ shards: { primary, fallback } }: InsuredQuotaStore): number {
-  if (fallback.length === 0) return 1
-  return primary.length / (primary.length + fallback.length)
 }
 
 function addInsuredCalls (

@@ -44,7 +44,7 @@ function decideByAnswer (each: QuotaOfRequest, demand: Demand, acquisition: Acqu
     reason: null,
     operation: each.operation,
     enforced: quota.isEnforced,
-    limit: demand.limit,
+    limit: each.limit,
     callerKey: demand.callerKey,
     count: acquisition.count,
     held: acquisition.held,
@@ -65,7 +65,7 @@ function waitAfter (
   windowRemaining: number | null
 ): number {
   // There is never room.
-  if (demand.least > demand.limit) return Infinity
+  if (demand.limit === 0 || demand.least > demand.limit) return Infinity
   // A caller waits for what others hold, and not for its window, if nothing else takes the room.
   if (windowRemaining === null || hasRoom(count - held, demand)) return waitForHeld
   return windowRemaining

@@ -5,6 +5,7 @@ import { format } from '../errors.js'
 import { logFailure } from '../log.js'
 import { ignoreRejection, then, type Eventual } from '../promises.js'
 import { required } from '../required.js'
+import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import { costRule, rangeOf, type Cost, type CostRange } from './cost.js'
@@ -57,7 +58,7 @@ function prepareQuota (
 }
 
 /**
- * Reads the limit and, unless it is 0, the caller and the cost.
+ * Reads the limit and, unless the quota is disabled, the caller and the cost.
  *
  * @param known The caller, if the limit is a function of it, and was therefore read first.
  */
@@ -69,14 +70,14 @@ function prepareLimit (
 ): Eventual<void> {
   const { quota } = each
   return then(quota.limitOf(requester.request, known, requester.log), (limit) => {
-    if (limit === null) {
+    if (limit === 'failed') {
       const { callerKey } = required(known, 'the caller of a limit that is a function')
       return each.decideWithout({ outcome: 'unavailable', reason: 'limit', callerKey })
     }
-    each.limit = limit
-    if (limit === 0) {
+    if (limit === 'disabled') {
       return each.decideWithout({ outcome: 'disabled', reason: null, callerKey: null })
     }
+    each.limit = limit
     return then(known ?? requester.callerOf(quota.callers), (caller) =>
       caller instanceof Unidentified
         ? each.decideWithout(withoutCaller(caller))
@@ -126,7 +127,7 @@ export function demandOn (quota: Quota, caller: Caller, limit: number, cost: Cos
   return {
     counters: quota.counters,
     callerKey: caller.callerKey,
-    limit,
+    limit: Math.min(limit, unlimited),
     least: cost.least,
     most: cost.most,
     isEstimate: quota.unit !== 'requests',

@@ -27,7 +27,7 @@ export interface QuotaStanding extends Pick<
   readonly count: number
   /** The part of the count that requests in progress hold. */
   readonly held: number
-  /** How much is left of the limit; null if the limit is 0. */
+  /** How much is left of the limit; null if the quota is disabled, or its limit is `Infinity`. */
   readonly remaining: number | null
   /**
    * When the window ends, in milliseconds since the epoch. Null for concurrent requests and if no
@@ -65,8 +65,9 @@ export function createStandingReader (quotas: QuotaList): QuotaStandingReader {
       if (caller.reason === null) throw new StandingError()
       return null
     }
-    const limit = await quota.limitOf(request, caller, request.log)
-    if (limit === null) throw new StandingError()
+    const read = await quota.limitOf(request, caller, request.log)
+    if (read === 'failed') throw new StandingError()
+    const limit = read === 'disabled' ? 0 : read
     const { counted, demand } = await readCount(quota, caller, request)
     const windowRemaining = counted === null ? null : timeLeft(counted, demand)
     const count = counted?.count ?? 0
@@ -78,7 +79,7 @@ export function createStandingReader (quotas: QuotaList): QuotaStandingReader {
       limit,
       count,
       held: counted?.held ?? 0,
-      remaining: limit === 0 ? null : Math.max(0, limit - count),
+      remaining: read === 'disabled' || limit === Infinity ? null : Math.max(0, limit - count),
       windowRemaining,
       resetsAt: resetOf(demand, windowRemaining),
       overflow: counted?.overflow ?? false

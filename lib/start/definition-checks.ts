@@ -22,7 +22,7 @@ import { costRule, rangeOf } from '../permit/cost.js'
 import { assertStore } from '../store/checks.js'
 import { defaultQuota } from '../subject/mark.js'
 import { assertOperations } from '../subject/operation.js'
-import type { CheckedDefinition } from './options.js'
+import type { CheckedDefinition, Wait } from './options.js'
 
 const assertQuotaName = checkThat(
   'must have names of at most 32 characters from a-z, 0-9 and "-" that start with a letter and ' +
@@ -74,6 +74,31 @@ function assertCallersTimeZone (value: unknown, option: string): void {
   if (typeof value !== 'function') assertTimeZone(value, option)
 }
 
+/** In milliseconds: five minutes. */
+const longestWait = 300_000
+
+const waitRule = `must be a number of milliseconds from 1 to ${longestWait}`
+
+function isWaitTime (value: unknown): boolean {
+  return typeof value === 'number' && value >= 1 && value <= longestWait
+}
+
+const assertTimeout = checkThat(waitRule, isWaitTime)
+
+const waitChecks: Checks<Wait> = {
+  timeout: assertTimeout,
+  queue: checkThat('must be an integer of at least 1', (value) => isNatural(value) && value >= 1)
+}
+
+const assertWaitNumber = checkThat(`${waitRule}, or { timeout, queue }`, isWaitTime)
+
+function assertWait (value: unknown, option: string): void {
+  if (!isObject(value)) return assertWaitNumber(value, option)
+  assertOptions<Wait>(value, waitChecks, `${option}.`)
+  // It is not optional, as the others are.
+  assertTimeout(value.timeout, `${option}.timeout`)
+}
+
 /** Checks for the options that the plugin and each quota have in common. */
 export const checksOfEachQuota = {
   operations: assertOperations,
@@ -95,7 +120,8 @@ export const definitionChecks: Checks<CheckedDefinition> = {
   concurrent: assertLimit,
   cost: assertCost,
   unreported: assertUnreported,
-  timeZone: assertCallersTimeZone
+  timeZone: assertCallersTimeZone,
+  wait: assertWait
 }
 
 /** Throws an `OptionError` unless the value is the definitions of quotas by name. */

@@ -101,6 +101,22 @@ interface CommonOptions extends Pick<
    * Default: UTC for months; days and weeks open with the first request of a caller.
    */
   readonly timeZone?: TimeZone | undefined
+  /**
+   * How long a request waits for room before it is rejected, in milliseconds: a number from 1 to
+   * 300,000, or one with a bound. Default: a request that has no room is rejected at once.
+   */
+  readonly wait?: number | Wait | undefined
+}
+
+/** How long requests of a quota wait for room, and how many. */
+export interface Wait {
+  /** How long a request waits, in milliseconds: a number from 1 to 300,000. */
+  readonly timeout: number
+  /**
+   * How many requests can wait in this process, an integer of at least 1. Default 100. When so many
+   * do, the newest request of the caller with the most is rejected.
+   */
+  readonly queue?: number | undefined
 }
 
 /** What requests of a quota count that does not limit concurrent requests. */

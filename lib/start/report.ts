@@ -4,6 +4,7 @@ import { logLine } from '../log.js'
 import { windowInWords } from '../refusal/refusal.js'
 import { required } from '../required.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
+import { ShardedQuotaStore } from '../store/sharded/sharded-store.js'
 import type { QuotaStore } from '../store/store.js'
 import { warnOfHeadRoutes } from './head-routes.js'
 import type { DefinedQuota } from './quotas.js'
@@ -49,12 +50,9 @@ export function report (
 
 /** Returns where a shared store keeps the counters: services with the same location share them. */
 function locationOf (store: QuotaStore): object {
+  if (store instanceof ShardedQuotaStore) return { shards: store.stores.map(locationOf) }
   const counting = store instanceof InsuredQuotaStore ? store.primary : store
-  return {
-    keyPrefix: Reflect.get(counting, 'keyPrefix'),
-    shards: Reflect.get(counting, 'shards'),
-    table: Reflect.get(counting, 'table')
-  }
+  return { keyPrefix: Reflect.get(counting, 'keyPrefix'), table: Reflect.get(counting, 'table') }
 }
 
 function protectionOf (quota: DefinedQuota, routes: Routes): string {
@@ -73,9 +71,14 @@ function protectionOf (quota: DefinedQuota, routes: Routes): string {
 /** Returns a limit such as `20 requests per minute`. */
 function describeLimit (quota: DefinedQuota): string {
   const { configured, unit } = quota
-  const limit = typeof configured === 'number' ? effectiveLimit(configured) : 'for each caller, in'
+  const limit = typeof configured === 'number' ? shownLimit(configured) : 'for each caller, in'
   if (unit === 'concurrent-requests') return `${limit} concurrent requests`
   return `${limit} ${unit} per ${windowInWords(quota)}`
+}
+
+function shownLimit (configured: number): number {
+  const limit = effectiveLimit(configured)
+  return limit === 'disabled' ? 0 : limit
 }
 
 function describeRoute (route: KnownRoute): string {

@@ -1,8 +1,16 @@
 // What a store checks of its demands, and what is checked of its results. The checks of each
 // request do not call `isNatural`, which would be a tenth of the calls of a decision in memory.
-import { format } from '../errors.js'
-import { checkThat, isNatural, withFunctions } from '../option-checks.js'
-import type { Acquisition, Acquisitions, Demand, QuotaCount, QuotaStore } from './store.js'
+import { format, formatType } from '../errors.js'
+import { checkThat, isNatural, isObject, withFunctions } from '../option-checks.js'
+import { isPromise, type Eventual } from '../promises.js'
+import type {
+  Acquisition,
+  Acquisitions,
+  Demand,
+  QuotaCount,
+  QuotaStore,
+  Settled
+} from './store.js'
 
 // The capacity of a JavaScript `Map`.
 const largestMaxTrackedCallers = 2 ** 24
@@ -31,23 +39,39 @@ type Checkable<Result> = { readonly [Field in keyof Result]?: unknown }
 type Unchecked<Result> = Checkable<Result> | null | undefined
 
 /**
- * Asks a store. Rejects unless its result is usable, so that no other value admits a request.
+ * Asks a store. Throws or rejects unless its result is usable, so that no other value admits a
+ * request.
  */
-export async function acquireFrom (
+export function acquireFrom (
   store: QuotaStore,
   demands: readonly Demand[]
+): Acquisitions | Promise<Acquisitions> {
+  const acquiring: Eventual<unknown> = store.acquire(demands)
+  return isPromise(acquiring) ? checkLater(acquiring, demands) : checked(acquiring, demands)
+}
+
+async function checkLater (
+  acquiring: PromiseLike<unknown>,
+  demands: readonly Demand[]
 ): Promise<Acquisitions> {
-  const acquisitions: unknown = await store.acquire(demands)
+  return checked(await acquiring, demands)
+}
+
+function checked (acquisitions: unknown, demands: readonly Demand[]): Acquisitions {
   assertAcquisitions(acquisitions, demands)
   return acquisitions
 }
 
-/** Throws unless the value is a usable result of `acquire`. */
+/**
+ * Throws a `TypeError` that names what is wrong unless the value is a usable result of `acquire`.
+ */
 export function assertAcquisitions (
   value: unknown,
   demands: readonly Demand[]
 ): asserts value is Acquisitions {
-  if (!Array.isArray(value) || value.length !== demands.length) throw unusable('acquire')
+  if (!Array.isArray(value) || value.length !== demands.length) {
+    rejectResult('acquire', `must be an array of ${demands.length}`, value)
+  }
   const acquisitions: readonly Unchecked<Acquisition>[] = value
   let isAdmitted = true
   let isRejected = false
@@ -55,61 +79,93 @@ export function assertAcquisitions (
     if (acquisition?.admitted !== true) isAdmitted = false
     if (acquisition?.admitted === false) isRejected = true
   }
-  let index = 0
-  for (const demand of demands) {
+  for (const [index, demand] of demands.entries()) {
     const acquisition = acquisitions[index]
-    index += 1
-    const isValid =
-      acquisition === null
-        ? isRejected
-        : isCount(acquisition, demand) && isDecision(acquisition, demand, isAdmitted)
-    if (!isValid) throw unusable('acquire')
+    // It was not asked, because another one has no room.
+    if (acquisition === null && isRejected) continue
+    assertCount(acquisition, demand, 'acquire')
+    assertDecision(acquisition, demand, isAdmitted)
   }
 }
 
 /** @param isAdmitted Whether all demands of the request have room. */
-function isDecision (
+function assertDecision (
   { admitted, granted, isRemembered }: Checkable<Acquisition>,
   { least, most }: Demand,
   isAdmitted: boolean
-): boolean {
-  if (typeof admitted !== 'boolean') return false
-  if (isRemembered !== undefined && (isRemembered !== true || admitted)) return false
-  if (!isAdmitted) return granted === 0
-  if (typeof granted !== 'number' || !Number.isSafeInteger(granted)) return false
-  return granted >= least && granted <= most
+): void {
+  if (typeof admitted !== 'boolean') rejectField('acquire', 'admitted', 'true or false', admitted)
+  if (isRemembered !== undefined && (isRemembered !== true || admitted)) {
+    rejectField('acquire', 'isRemembered', 'true for a rejected demand, or absent', isRemembered)
+  }
+  if (!isAdmitted) {
+    if (granted !== 0) rejectField('acquire', 'granted', '0 for a rejected request', granted)
+    return
+  }
+  if (!isNatural(granted) || granted < least || granted > most) {
+    rejectField('acquire', 'granted', `an integer from ${least} to ${most}`, granted)
+  }
 }
 
-/** Throws unless the value is a usable result of `peek`. */
+/**
+ * Throws a `TypeError` that names what is wrong unless the value is a usable result of `peek`.
+ */
 export function assertPeeked (
   value: Unchecked<QuotaCount>,
   demand: Demand
 ): asserts value is QuotaCount | null {
-  const isValid = value === null ? demand.window !== null : isCount(value, demand)
-  if (!isValid) throw unusable('peek')
+  if (value === null && demand.window !== null) return
+  assertCount(value, demand, 'peek')
 }
 
-function isCount (
+function assertCount (
   value: Unchecked<QuotaCount>,
-  { window, end }: Demand
-): value is Checkable<QuotaCount> {
-  if (value == null || typeof value.overflow !== 'boolean') return false
-  const { count, held } = value
-  if (typeof count !== 'number' || !Number.isSafeInteger(count)) return false
-  if (typeof held !== 'number' || !Number.isSafeInteger(held)) return false
-  if (held < 0 || held > count) return false
-  if (end !== null) return isNatural(value.end)
-  if (value.end !== undefined) return false
-  if (window === null) return value.windowRemaining === null
-  return (
-    typeof value.windowRemaining === 'number' &&
-    value.windowRemaining > 0 &&
-    value.windowRemaining <= Number.MAX_SAFE_INTEGER
-  )
+  demand: Demand,
+  from: From
+): asserts value is Checkable<QuotaCount> {
+  if (value == null) rejectResult(from, 'must be an object for each demand', value)
+  const { count, held, overflow } = value
+  if (!isNatural(count)) rejectField(from, 'count', 'an integer of at least 0', count)
+  if (!isNatural(held) || held > count) {
+    rejectField(from, 'held', 'an integer from 0 to count', held)
+  }
+  if (overflow !== undefined && typeof overflow !== 'boolean') {
+    rejectField(from, 'overflow', 'true, false or absent', overflow)
+  }
+  assertWindow(value, demand, from)
 }
 
-function unusable (from: 'acquire' | 'peek'): TypeError {
-  return new TypeError(`the quota store returned an invalid result from ${from}`)
+function assertWindow (
+  { windowRemaining, end }: Checkable<QuotaCount>,
+  demand: Demand,
+  from: From
+): void {
+  if (demand.end !== null) {
+    if (!isNatural(end)) rejectField(from, 'end', 'milliseconds since the epoch', end)
+    return
+  }
+  if (end !== undefined) rejectField(from, 'end', 'absent, as the demand has none', end)
+  if (demand.window === null) {
+    if (windowRemaining === null) return
+    rejectField(from, 'windowRemaining', 'null for a concurrent request', windowRemaining)
+  }
+  const isTime =
+    typeof windowRemaining === 'number' &&
+    windowRemaining > 0 &&
+    windowRemaining <= Number.MAX_SAFE_INTEGER
+  if (!isTime) rejectField(from, 'windowRemaining', 'milliseconds above 0', windowRemaining)
+}
+
+type From = 'acquire' | 'peek'
+
+function rejectField (from: From, field: keyof Acquisition, rule: string, value: unknown): never {
+  rejectResult(from, `the field ${field} must be ${rule}`, value)
+}
+
+function rejectResult (from: From, rule: string, value: unknown): never {
+  throw new TypeError(
+    `the quota store returned an invalid result from ${from}: ${rule}; it got ${formatType(value)}`
+  )
 }
 
 /** Throws a `TypeError` unless all demands are as described, and on different counters. */
@@ -129,11 +185,12 @@ function assertDifferent (demands: readonly Demand[]): void {
 
 /** Throws a `TypeError` that names the field and its value unless the demand is as described. */
 export function assertDemand (demand: Demand): void {
-  const { counters, callerKey, limit, least, most, isEstimate, window, start, end } = demand
+  const { counters, callerKey, limit, least, most, isEstimate, unit, reference } = demand
+  const { window, start, end } = demand
   if (typeof counters !== 'string') rejectDemand('counters', 'a string', counters)
   if (typeof callerKey !== 'string') rejectDemand('callerKey', 'a string', callerKey)
-  if (!Number.isSafeInteger(limit) || limit < 1) {
-    rejectDemand('limit', 'an integer of at least 1', limit)
+  if (!Number.isSafeInteger(limit) || limit < 0) {
+    rejectDemand('limit', 'an integer of at least 0', limit)
   }
   if (!Number.isSafeInteger(most) || most < 0) {
     rejectDemand('most', 'an integer of at least 0', most)
@@ -142,6 +199,10 @@ export function assertDemand (demand: Demand): void {
     rejectDemand('least', 'an integer from 0 to most', least)
   }
   if (typeof isEstimate !== 'boolean') rejectDemand('isEstimate', 'true or false', isEstimate)
+  if (typeof unit !== 'string') rejectDemand('unit', 'a string', unit)
+  if (typeof reference !== 'string' && reference !== null) {
+    rejectDemand('reference', 'a string or null', reference)
+  }
   if (window === null) return assertPlace(demand)
   if (!Number.isSafeInteger(window) || window < 1) {
     rejectDemand('window', 'an integer of at least 1, or null', window)
@@ -162,21 +223,34 @@ function assertPlace ({ least, most, isEstimate, start, end }: Demand): void {
   if (end !== null) rejectDemand('end', 'null for a concurrent request', end)
 }
 
-/** Throws a `TypeError` unless the value is an amount that an acquisition can be settled with. */
-export function assertUsed (used: unknown): asserts used is number {
-  if (!isNatural(used)) {
+/** Throws a `TypeError` unless the value says by how much an acquisition is lowered. */
+export function assertSettled (less: unknown): asserts less is Settled {
+  const { count, held }: Checkable<Settled> = isObject(less) ? less : {}
+  if (!isNatural(count)) rejectSettled('count', 'an integer of at least 0', count)
+  if (!isNatural(held)) rejectSettled('held', 'an integer of at least 0', held)
+}
+
+/** Throws a `TypeError` unless the value is the text of a settlement, or there is none. */
+export function assertOnce (once: unknown): asserts once is string | undefined {
+  if (once !== undefined && typeof once !== 'string') {
+    rejectSettled('once', 'a string or undefined', once)
+  }
+}
+
+const callerKeyPattern = /^[0-9a-f]{64}$/
+
+/** Throws a `TypeError` unless the value is a digest as `callerKey` returns it. */
+export function assertCallerKey (value: unknown): asserts value is string {
+  if (typeof value !== 'string' || !callerKeyPattern.test(value)) {
     throw new TypeError(
-      `what an acquisition is settled with must be an integer of at least 0; it got ${format(used)}`
+      'the callerKey of a call of forget must be 64 hexadecimal digits, as callerKey() ' +
+        `returns them; it got ${formatType(value)}`
     )
   }
 }
 
-/** Throws the `TypeError` for an acquisition that the store did not return. */
-export function rejectForeignAcquisition (): never {
-  throw new TypeError(
-    'a store settles only the very object that its function acquire returned, and not a copy of ' +
-      'it or the object of another store'
-  )
+function rejectSettled (field: keyof Settled | 'once', rule: string, value: unknown): never {
+  throw new TypeError(`the ${field} of a settlement must be ${rule}; it got ${format(value)}`)
 }
 
 function rejectDemand (field: keyof Demand, rule: string, value: unknown): never {

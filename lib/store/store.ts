@@ -146,8 +146,8 @@ export interface Acquisition extends QuotaCount {
   readonly granted: number
   /**
    * What `settle` needs: which window has counted, or which place was taken. A value that can be
-   * copied; a text in stores on servers, where any process may settle with it. Absent if nothing
-   * was counted.
+   * copied; a text in stores on servers, where any process may settle with it. Present if the store
+   * has `settle` and the request was admitted, also if it was granted 0, because `once` needs it.
    */
   readonly receipt?: unknown
   /** Present if the demand was rejected from memory, so that the server was not asked. */

@@ -10,7 +10,7 @@ const messageArguments = new Map([
   ['logFailure', 2],
   ['#warnOnce', 3],
   ['#warnEachMinute', 3],
-  ['#recordFailure', 1]
+  ['#failed', 1]
 ])
 
 /** Stands for what is inserted into a message, and for what the page leaves out. */

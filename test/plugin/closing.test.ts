@@ -21,7 +21,7 @@ import { fromHeader } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
 import { until } from '../support/until.js'
 
-// `npm run nodes` runs this file with Fastify 6 in place of `fastify`.
+// scripts/nodes.sh runs this file with Fastify 6 in place of `fastify`.
 const versions: [string, typeof Fastify][] = [
   ['fastify', Fastify],
   ['fastify-lowest', createRequire(import.meta.url)('fastify-lowest')]

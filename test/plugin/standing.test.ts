@@ -108,7 +108,7 @@ t.test('quotaStanding returns null if there is no caller', async (t) => {
   t.equal(await (await service()).standing(null), null)
   const { standing, log } = await service({
     authentication: async () => {
-      throw new Error('gone')
+      throw Object.assign(new Error('expired'), { statusCode: 401 })
     }
   })
   t.equal(await standing(alice), null)

@@ -22,6 +22,7 @@ import {
   published,
   statuses
 } from '../support/service.js'
+import { virtualPerformance } from '../support/virtual-performance.js'
 
 // Values that cannot be an issuer, a subject or a user name.
 const nobodies: [string, unknown][] = [
@@ -39,8 +40,13 @@ const nobodies: [string, unknown][] = [
   ['a lone low surrogate', '\udd8aice']
 ]
 
-const account = (username: unknown): Authentication =>
+const local = (username: unknown): Authentication =>
   Reflect.apply(localAuthentication, undefined, [username])
+/** Whether a value is not one of the few below that this package did not make. */
+function isMade (value: unknown): value is Authentication {
+  return value != null && value !== forged
+}
+
 const forged = { kind: 'local', authenticated: true, username: 'alice' }
 
 // Authentications, and the reason why they have no caller; null if they have one.
@@ -95,7 +101,7 @@ const authentications: [string, unknown, QuotaDecision['reason']][] = [
   ...nobodies.flatMap(([what, value]): [string, unknown, QuotaDecision['reason']][] => [
     [`an issuer that is ${what}`, tokenAuthentication({ iss: value, sub: 'alice' }), 'no-issuer'],
     [`a subject that is ${what}`, tokenAuthentication({ iss: issuer, sub: value }), 'no-subject'],
-    [`a user name that is ${what}`, account(value), 'no-username']
+    [`a user name that is ${what}`, local(value), 'no-username']
   ])
 ]
 
@@ -128,7 +134,8 @@ t.test(
       })
       const decision = { outcome: reason === null ? 'admitted' : 'unauthenticated', reason }
       matchExactly(t, messages, [{ decision }], what)
-      t.equal(Reflect.apply(callerKey, undefined, [given]) === null, reason !== null, what)
+      if (!isMade(given)) continue
+      t.equal(callerKey(given) === null, reason !== null, what)
     }
     matchExactly(t, log.problems(), [
       { level: 40, msg: /a value that this package did not create.*not repeated$/ },
@@ -244,8 +251,69 @@ t.test('a name of white space alone is no identity, in ASCII and beyond it', (t)
 })
 
 t.test('an authentication cannot be changed', (t) => {
-  const created = [tokenAuthentication(alice), account('alice'), anonymousAuthentication()]
+  const created = [tokenAuthentication(alice), local('alice'), anonymousAuthentication()]
   t.same(created.map(Object.isFrozen), [true, true, true])
+  t.end()
+})
+
+t.test('account is anything that the host knows of the user, and no part of the key', (t) => {
+  for (const account of [{ plan: 'large' }, 'large', 5, null, [1], () => 5]) {
+    const made = [
+      tokenAuthentication(alice, { account }),
+      localAuthentication('alice', { account }),
+      anonymousAuthentication({ account })
+    ]
+    t.ok(made.every((each) => each.account === account && each.authenticated))
+    t.same(made.map(callerKey), [
+      callerKey(tokenAuthentication(alice)),
+      callerKey(localAuthentication('alice')),
+      null
+    ])
+  }
+  const without = [tokenAuthentication(alice), local('alice'), anonymousAuthentication()]
+  t.same(without.map(({ account }) => account), [undefined, undefined, undefined])
+  const unverified = localAuthentication('alice', { authenticated: false, account: 'large' })
+  matchExactly(t, unverified, { authenticated: false, account: 'large' })
+  t.end()
+})
+
+t.test('functions of the host get the account, for example for a plan in a database', async (t) => {
+  const app = await createService({
+    operations: [],
+    authentication: async () => localAuthentication('alice', { account: { daily: 2 } }),
+    quotas: {
+      chat: {
+        operations: [{ method: 'POST', path: '/api/analyze' }],
+        perDay: ({ account }) => Object(account).daily
+      }
+    }
+  })
+  t.same(await statuses(app, null, 3), [200, 200, 429])
+})
+
+t.test('callerKey throws for what this package has not made, and says what it got', (t) => {
+  const others: [value: unknown, shown: string][] = [
+    [null, 'null'],
+    [undefined, 'undefined'],
+    ['alice', 'a string'],
+    [alice, 'an object'],
+    [forged, 'an object'],
+    [{ ...localAuthentication('alice') }, 'an object'],
+    [Object.create(localAuthentication('alice')), 'an object'],
+    [revoked(), 'an object'],
+    [localAuthentication, 'a function']
+  ]
+  for (const [value, shown] of others) {
+    t.throws(
+      () => Reflect.apply(callerKey, undefined, [value]),
+      {
+        name: 'TypeError',
+        message:
+          'fastify-llm-quota: the authentication must have been created by tokenAuthentication, ' +
+          `localAuthentication or anonymousAuthentication; it got ${shown}`
+      }
+    )
+  }
   t.end()
 })
 
@@ -325,51 +393,106 @@ const failing: ((e: Error) => unknown)[] = [
   })
 ]
 
+t.test('a failed authentication, which clients can cause, is logged once a minute', async (t) => {
+  const clock = virtualPerformance(t)
+  const log = captureLog()
+  const app = await createService(
+    {
+      authentication: ({ headers }) => {
+        throw Object.assign(new Error('bad key'), { statusCode: Number(headers['x-status']) })
+      }
+    },
+    { logger: log.logger }
+  )
+  for (const later of [0, 0, 59_999, 1]) {
+    clock.advance(later)
+    for (const status of ['401', '500']) {
+      await statuses(app, null, 1, { headers: { 'x-status': status } })
+    }
+  }
+  matchExactly(t, log.problems(), [{ times: 1 }, { times: 1 }, { times: 3 }, { times: 3 }])
+})
+
+// The status code of an error of the host's authentication, and the status of the response.
+const statusCodes: [statusCode: unknown, status: 401 | 503][] = [
+  [undefined, 503],
+  [null, 503],
+  [0, 503],
+  ['', 503],
+  ['ECONNREFUSED', 503],
+  [400, 401],
+  [401, 401],
+  ['401', 401],
+  [499, 401],
+  [500, 503],
+  [599, 503],
+  ['503', 503]
+]
+
 t.test(
-  'an authentication that fails results in 401, or in 503 if its error has a statusCode of ' +
-    '500 or more; it is logged',
+  'an authentication that fails is an outage, a 503, unless its error has a statusCode below ' +
+    '500: then it is a 401; it is logged',
   async (t) => {
-    for (const [statusCode, status] of [
-      [undefined, 401],
-      [401, 401],
-      [499, 401],
-      [500, 503],
-      [599, 503],
-      ['503', 503]
-    ] as const) {
+    for (const [statusCode, status] of statusCodes) {
       for (const authentication of failing) {
         const log = captureLog()
+        const error = Object.assign(new Error('the session store failed'), { statusCode })
         const app = await createService(
-          {
-            authentication: () =>
-              authentication(
-                Object.assign(new Error('the session store failed'), { statusCode })
-              ) as null
-          },
+          { authentication: () => authentication(error) as null },
           { logger: log.logger }
         )
         const messages = await published(async () => {
-          t.equal(
-            (await analyze(app, null)).statusCode,
-            status,
-            `${authentication} with ${statusCode}`
-          )
+          const { statusCode: received, headers } = await analyze(app, null)
+          const what = `${authentication} with ${statusCode}`
+          t.equal(received, status, what)
+          t.equal(headers['retry-after'], status === 503 ? '1' : undefined, what)
         })
-        const expected =
-          status === 503
-            ? { outcome: 'unavailable', reason: 'authentication' }
-            : { outcome: 'unauthenticated', reason: 'no-authentication' }
+        const outage = {
+          outcome: 'unavailable',
+          reason: 'authentication',
+          msg: /unavailable; if only the credentials .* return null in place.* once a minute$/
+        }
+        const refusal = {
+          outcome: 'unauthenticated',
+          reason: 'no-authentication',
+          msg: /; the request is treated as unauthenticated; .* once a minute$/
+        }
+        const { msg, ...expected } = status === 503 ? outage : refusal
         matchExactly(t, messages, [{ decision: { ...expected, callerKey: null, count: null } }])
         matchExactly(t, log.problems(), [
-          {
-            msg: /^the authentication of the request could not be read/,
-            err: { message: 'the session store failed' }
-          }
+          { level: 50, msg, err: { message: 'the session store failed' } }
         ])
       }
     }
   }
 )
+
+t.test('an error of a database, or a thrown value that is no error, is an outage', async (t) => {
+  const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
+  for (const thrown of [refused, new AggregateError([refused]), 'no directory', null, 401]) {
+    const authentication = async () => Promise.reject(thrown)
+    const app = await createService({ authentication }, { logger: captureLog().logger })
+    t.same(await statuses(app, alice, 1), [503], String(thrown))
+  }
+})
+
+t.test('an error of @fastify/jwt is a 401, and so is null, which is not logged', async (t) => {
+  const log = captureLog()
+  const app = await createService(
+    {
+      authentication: async (request) => {
+        if (request.headers['x-key'] !== undefined) return null
+        return tokenAuthentication(await request.jwtVerify())
+      }
+    },
+    { logger: log.logger }
+  )
+  t.same(await statuses(app, null, 1, { headers: { 'x-key': 'unknown' } }), [401])
+  t.same(log.problems(), [])
+  t.same(await statuses(app, null, 1), [401])
+  const err = { code: 'FST_JWT_NO_AUTHORIZATION_IN_HEADER' }
+  matchExactly(t, log.problems(), [{ level: 50, err }])
+})
 
 t.test(
   'claims are no authentication if the option authentication returns them, and one warning ' +
@@ -454,8 +577,6 @@ t.test('an authentication that throws what cannot be read is an outage', async (
     const log = captureLog()
     const app = await createService({ authentication }, { logger: log.logger })
     t.same(await statuses(app, alice, 1), [503])
-    matchExactly(t, log.problems(), [{ msg: /could not be read; .* is unavailable$/ }])
+    matchExactly(t, log.problems(), [{ msg: /could not be read; the quota is unavailable; / }])
   }
-  const app = await createService({ authentication: () => revoked() as never })
-  t.same(await statuses(app, alice, 1), [401], 'what it returns is not one of this package')
 })

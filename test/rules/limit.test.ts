@@ -325,27 +325,32 @@ function failing (): never {
   throw new Error('no directory')
 }
 
-// What a function that is a limit returns, and the limit that applies.
+// What a function that is a limit returns, and what it leaves a caller.
 const returned: [limit: () => unknown, effective: number][] = [
   [() => 5, 5],
   [() => large, large],
+  [() => Infinity, Infinity],
   [() => 0, 0],
   [() => -0, 0],
-  [() => -1, 1],
-  [() => -large, 1]
+  [() => -1, 0],
+  [() => -large, 0]
 ]
-// And what it does where there is no limit, with the message of the error in the log.
-const failures: [limit: () => unknown, message: RegExp][] = [
-  [failing, /^no directory$/],
-  [() => 1.5, /^a limit must be a safe integer; it got 1\.5$/],
-  [() => NaN, /it got NaN$/],
-  [() => Infinity, /it got Infinity$/],
-  [() => 2 ** 53, /it got 9007199254740992$/],
-  [() => '5', /it got "5"$/],
-  [() => 5n, /it got 5n$/],
-  [() => undefined, /it got undefined$/],
-  [() => null, /it got null$/],
-  [() => ({ tokens: 5 }), /it got an object$/]
+// And what it does where there is no limit, with the message of the error in the log, which holds
+// nothing that it returned but a number.
+const rule = 'a limit must be a safe integer or Infinity; it got'
+const failures: [limit: () => unknown, message: string][] = [
+  [failing, 'no directory'],
+  [() => 1.5, `${rule} 1.5`],
+  [() => NaN, `${rule} NaN`],
+  [() => -Infinity, `${rule} -Infinity`],
+  [() => 2 ** 53, `${rule} 9007199254740992`],
+  [() => '5', `${rule} a string`],
+  [() => 'alice@example.com', `${rule} a string`],
+  [() => Symbol('alice'), `${rule} a symbol`],
+  [() => 5n, `${rule} 5n`],
+  [() => undefined, `${rule} undefined`],
+  [() => null, `${rule} null`],
+  [() => ({ tokens: 5 }), `${rule} an object`]
 ]
 
 /** Returns a function that does the same, and returns a promise of it. */
@@ -354,20 +359,49 @@ function later (limit: () => unknown): () => Promise<unknown> {
 }
 
 t.test(
-  'what a function returns is the limit; 0 disables the quota for its caller, and below 0 it is 1',
+  'what a function returns is what a caller may use: nothing at 0 or below, anything at Infinity',
   async (t) => {
     for (const [limit, effective] of returned) {
       for (const perMinute of [limit, later(limit)]) {
-        const { app, ask } = await createHost('chat', { quotas: { chat: Object({ perMinute }) } })
-        const outcome = effective === 0 ? 'disabled' : 'admitted'
-        matchExactly(t, (await ask()).json(), [{ outcome, limit: effective }])
+        const { app, ask, store } = await createHost('chat', {
+          quotas: { chat: Object({ perMinute }) }
+        })
+        const what = `${limit}`
+        const [message] = await published(async () => {
+          t.equal((await ask()).statusCode, effective === 0 ? 429 : 200, what)
+        })
+        const admitted = { outcome: 'admitted', limit: effective, count: 1, granted: 1 }
+        const rejected = { outcome: 'rejected', limit: 0, count: 0, granted: 0, retryAfter: null }
+        matchExactly(t, message?.decision, effective === 0 ? rejected : admitted, what)
         t.equal((await ask({ headers: { 'x-caller': '' } })).statusCode, 401)
         const { decisions } = await app.quotaAcquire(localAuthentication('bob'), 'chat')
         t.ok(Object.is(decisions[0]?.limit, effective))
+        t.equal(store.inspect('chat.requests.minute').trackedCallers, 2)
       }
     }
   }
 )
+
+t.test('nothing is left of a unit either, also for a request that could use nothing', async (t) => {
+  for (const cost of [0, 1, { least: 0, most: 9 }]) {
+    const { app, ask } = await createHost('chat', {
+      quotas: { chat: { perDay: { tokens: () => 0 }, cost } }
+    })
+    t.equal((await ask()).statusCode, 429)
+    const { refusal } = await app.quotaAcquire(localAuthentication('bob'), 'chat')
+    matchExactly(t, refusal, { outcome: 'rejected', limit: 0, granted: 0, retryAfter: null })
+  }
+})
+
+t.test('a limit of Infinity counts all that is asked for, and remaining is null', async (t) => {
+  const { app, standings } = await createHost('chat', {
+    quotas: { chat: { perDay: { tokens: () => Infinity }, cost: { least: 1, most: large } } }
+  })
+  await app.ready()
+  const { decisions } = await app.quotaAcquire(localAuthentication('alice'), 'chat')
+  matchExactly(t, decisions, [{ outcome: 'admitted', limit: Infinity, granted: large }])
+  matchExactly(t, await standings(['chat']), [{ count: large, remaining: null }])
+})
 
 t.test('a function that fails as a limit is a logged 503 that counts nothing', async (t) => {
   for (const [limit, message] of failures) {
@@ -379,19 +413,20 @@ t.test('a function that fails as a limit is a logged 503 that counts nothing', a
         { logger: log.logger }
       )
       const { statusCode, headers } = await ask()
-      t.same([statusCode, headers['retry-after']], [503, '1'])
+      t.same([statusCode, headers['retry-after']], [503, '1'], message)
       const permit = await app.quotaAcquire(localAuthentication('bob'), 'chat')
       const callerKey = /^\w{64}$/
       const refusal = { outcome: 'unavailable', reason: 'limit', callerKey, count: null }
       matchExactly(t, permit.refusal, refusal)
       t.equal(store.inspect('chat.requests.minute').trackedCallers, 0)
-      const line = {
-        level: 50,
-        quota: 'chat',
-        err: { message },
-        msg: 'the limit of the caller could not be determined; the request is not counted'
-      }
-      matchExactly(t, log.problems(), [line, line])
+      matchExactly(t, log.problems(), [
+        {
+          level: 50,
+          quota: 'chat',
+          err: { message },
+          msg: /^the limit of the caller could not be determined; .* at most once a minute$/
+        }
+      ])
     }
   }
 })
@@ -435,7 +470,12 @@ t.test('a preference that is set precedes a function, which is then not asked', 
   preferences.set('rate-limit.chat.per-day', Promise.resolve('6'))
   matchExactly(t, (await ask()).json(), [{ limit: 6 }])
   matchExactly(t, log.problems(), [
-    { level: 40, preference: 'rate-limit.chat.per-day', configured: 'a function', value: '"many"' }
+    {
+      level: 40,
+      preference: 'rate-limit.chat.per-day',
+      configured: 'a function',
+      value: 'a string'
+    }
   ])
 })
 
@@ -458,4 +498,53 @@ t.test('start-up fails if the variable of a limit is set beside a function', asy
     process.env[name] = value
     await t.rejects(configured({ quotas }), failure(value))
   }
+})
+
+t.test('a variable of a limit that no quota reads is warned of once, at the start', async (t) => {
+  const names = ['CHAT_PER_DYA', 'CHAT_PER_MINUTE', 'CHAT_PER_DAY', 'SEARCH_PER_DAY']
+  const [misspelt, otherLimit, ...read] = names.map((name) => `SERVICE_RATE_LIMIT_${name}`)
+  t.teardown(() => {
+    for (const name of read) Reflect.deleteProperty(process.env, name)
+  })
+  for (const name of read) process.env[name] = '5'
+  const path = join(mkdtempSync(join(tmpdir(), 'quota-')), 'service.env')
+  writeFileSync(path, `${misspelt}=3\n${otherLimit}=3\nSERVICE_NAME=chat\n`)
+  const log = captureLog()
+  const app = Fastify({ logger: log.logger })
+  // Each scope has quotas of its own.
+  for (const name of ['chat', 'search']) {
+    await app.register(
+      async (scope) => {
+        await scope.register(quotaPlugin, {
+          operations: [],
+          dotenv: { path },
+          quotas: { [name]: { perDay: 1 } }
+        })
+        t.equal(scope.quotaConfig[`SERVICE_RATE_LIMIT_${name.toUpperCase()}_PER_DAY`], 5)
+      },
+      { prefix: `/${name}` }
+    )
+  }
+  await app.ready()
+  matchExactly(t, log.problems(), [
+    {
+      level: 40,
+      variables: [misspelt, otherLimit],
+      msg:
+        `no quota reads the environment variable ${misspelt}, ${otherLimit}; the variables of ` +
+        `the quotas are ${variable}, ${read.join(', ')}`
+    }
+  ])
+})
+
+t.test('variables that quotas read, or others, are not warned of', async (t) => {
+  process.env[variable] = '5'
+  process.env.SERVICE_RATE_LIMITS = '5'
+  t.teardown(() => {
+    Reflect.deleteProperty(process.env, 'SERVICE_RATE_LIMITS')
+  })
+  const log = captureLog()
+  const app = await createService({ operations: [] }, { logger: log.logger })
+  await app.ready()
+  t.same(log.problems(), [])
 })

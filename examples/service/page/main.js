@@ -88,7 +88,8 @@ function signInCard () {
         <h3>Without an account</h3>
         <p>
           Run an operation below: the request has no authenticated caller, so the response is 401.
-          Or send requests with a bearer token, which <code>npm run token -- mira</code> prints.
+          Or send requests with a bearer token, which
+          <code>node build/examples/service/print-token.js mira</code> prints.
         </p>
       </div>
     </div>

@@ -3,18 +3,13 @@ import type { QuotaTimers } from '../../time-limit.js'
 
 /** The primary of an `InsuredQuotaStore`. Any store can be one. */
 export interface PrimaryQuotaStore extends QuotaStore {
-  /** The caller cap, which the default fallback also has. */
+  /** The caller cap, which the default fallback also has if it is not `Infinity`. */
   readonly maxTrackedCallers?: number
-  /**
-   * Returns the number of the caller's shard. A shard is a group of callers whose decisions can
-   * fail while those of the others succeed.
-   */
-  shardOf?(callerKey: string): number
 }
 
 /** Options of `InsuredQuotaStore`. */
 export interface InsuredQuotaStoreOptions {
-  /** The store that is used as long as it responds. */
+  /** The store that is used as long as it answers. */
   readonly primary: PrimaryQuotaStore
   /**
    * The store that is used while the primary is unavailable. Default: a `MemoryQuotaStore` with
@@ -22,9 +17,8 @@ export interface InsuredQuotaStoreOptions {
    */
   readonly fallback?: QuotaStore
   /**
-   * The maximum time that a request waits, in milliseconds. Default 100. With a `MemoryQuotaStore`
-   * as the fallback, the primary can use all of it; with any other fallback, each of the two stores
-   * can use half.
+   * How long a store that has been asked may answer nothing at all, in milliseconds, until its
+   * calls are given up. Stalls of the event loop are not counted. Default 100.
    */
   readonly timeout?: number
   /**
@@ -41,18 +35,5 @@ export interface InsuredQuotaStoreOptions {
   readonly timers?: QuotaTimers
 }
 
-/**
- * Which store an `InsuredQuotaStore` uses: `both` if the primary decides for some of its shards and
- * the fallback for the others.
- */
-export type InsuredQuotaStoreState = 'primary' | 'fallback' | 'both'
-
-/**
- * The numbers of the shards that a call has reached, by the store that decides on their callers.
- */
-export interface InsuredShards {
-  /** The shards whose callers the primary counts. */
-  readonly primary: readonly number[]
-  /** The shards whose callers the fallback counts. */
-  readonly fallback: readonly number[]
-}
+/** Which store an `InsuredQuotaStore` uses. */
+export type InsuredQuotaStoreState = 'primary' | 'fallback'

@@ -1,6 +1,6 @@
-import { counterRetention, sweepInterval } from '../counter.js'
-import type { CallerCount, Demand, QuotaCount, QuotaStoreState } from '../store.js'
-import { wallClock } from '../../wall-clock.js'
+import { sweepInterval } from '../counter.js'
+import type { CallerCount, Demand, QuotaCount, QuotaStoreState, Settled } from '../store.js'
+import type { WindowReceipt } from './memory-receipt.js'
 import { MemoryWindow } from './memory-window.js'
 
 const beforeFirstRequest = -Infinity
@@ -28,18 +28,26 @@ export class MemoryCounters {
    * @param length The length of the quota's longest window.
    */
   reach ({ callerKey, start, end }: Demand, length: number, now: number): MemoryWindow {
-    if (now >= this.#sweepIsDueAt) this.#sweep(now, length)
+    if (now >= this.#sweepIsDueAt) this.#sweep(length, now)
     const own = this.#byCaller.get(callerKey)
-    const overflows = own === undefined && this.#byCaller.size >= this.#cap
-    const latest = overflows ? this.#overflow : own
-    if (latest?.isOpen(now, start) === true) {
+    const overflow = own === undefined && this.#byCaller.size >= this.#cap
+    const latest = overflow ? this.#overflow : own
+    if (latest?.isOpenFor(start, now) === true) {
       latest.lastSeen = now
       return latest
     }
-    const opened = new MemoryWindow(length, end, now, overflows)
-    if (overflows) this.#overflow = opened
+    const opened = new MemoryWindow({ length, end, openedAt: now, overflow })
+    if (overflow) this.#overflow = opened
     else this.#byCaller.set(callerKey, opened)
     return opened
+  }
+
+  /** Settles in the window of the receipt. Returns whether it was applied. */
+  settle (receipt: WindowReceipt, less: Settled, once: string | undefined, now: number): boolean {
+    const { callerKey, window: id, period } = receipt
+    const latest = callerKey === null ? this.#overflow : this.#byCaller.get(callerKey)
+    if (latest?.id !== id || latest.isOver(now)) return false
+    return latest.settle(less, period, once)
   }
 
   /**
@@ -51,9 +59,9 @@ export class MemoryCounters {
     const overflows =
       own === undefined &&
       this.#byCaller.size >= this.#cap &&
-      !(now >= this.#sweepIsDueAt && this.#hasExpired(now, length))
+      !(now >= this.#sweepIsDueAt && this.#hasExpired(length, now))
     const latest = overflows ? this.#overflow : own
-    return latest?.isOpen(now, start) === true ? latest.stateAt(now) : null
+    return latest?.isOpenFor(start, now) === true ? latest.stateAt(now) : null
   }
 
   forget (callerKey: string): void {
@@ -63,12 +71,8 @@ export class MemoryCounters {
   /** Returns the callers with a counter of their own whose window is open. */
   list (now: number): CallerCount[] {
     const callers: CallerCount[] = []
-    // A window with an end is open until then, whatever the time zone of the next demand.
-    const start = wallClock()
     for (const [callerKey, window] of this.#byCaller) {
-      if (!window.isOpen(now, start)) continue
-      const { overflow, ...state } = window.stateAt(now)
-      callers.push({ callerKey, ...state })
+      if (!window.isOver(now)) callers.push({ callerKey, ...window.stateAt(now) })
     }
     return callers
   }
@@ -77,23 +81,19 @@ export class MemoryCounters {
     return { trackedCallers: this.#byCaller.size, sweeps: this.#sweeps }
   }
 
-  #sweep (now: number, length: number): void {
+  #sweep (length: number, now: number): void {
     // The first request only starts the interval, so it is not counted as a sweep.
     if (this.#sweepIsDueAt !== beforeFirstRequest) this.#sweeps += 1
     this.#sweepIsDueAt = now + sweepInterval
     for (const [callerKey, window] of this.#byCaller) {
-      if (isExpired(window, now, length)) this.#byCaller.delete(callerKey)
+      if (window.isExpired(length, now)) this.#byCaller.delete(callerKey)
     }
   }
 
-  #hasExpired (now: number, length: number): boolean {
+  #hasExpired (length: number, now: number): boolean {
     for (const window of this.#byCaller.values()) {
-      if (isExpired(window, now, length)) return true
+      if (window.isExpired(length, now)) return true
     }
     return false
   }
-}
-
-function isExpired ({ lastSeen }: MemoryWindow, now: number, length: number): boolean {
-  return now - lastSeen >= counterRetention(length)
 }

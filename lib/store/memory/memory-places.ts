@@ -1,80 +1,51 @@
 import { hasRoom } from '../counter.js'
-import type { Acquisition, CallerCount, Demand, QuotaCount, QuotaStore } from '../store.js'
+import type { Acquisition, CallerCount, Demand, QuotaCount, Settled } from '../store.js'
+import { nextId, type PlaceReceipt } from './memory-receipt.js'
 
 /** The concurrent requests of one quota, by caller. Callers without any are not kept. */
 export class MemoryPlaces {
-  readonly #byCaller = new Map<string, number>()
+  readonly #byCaller = new Map<string, Set<number>>()
 
   get callers (): number {
     return this.#byCaller.size
   }
 
   countOf (callerKey: string): number {
-    return this.#byCaller.get(callerKey) ?? 0
+    return this.#byCaller.get(callerKey)?.size ?? 0
   }
 
-  take (callerKey: string): void {
-    this.#byCaller.set(callerKey, this.countOf(callerKey) + 1)
+  /** Takes a place. */
+  admit ({ counters, callerKey }: Demand): Acquisition {
+    const place = nextId()
+    const places = this.#byCaller.get(callerKey)
+    if (places === undefined) this.#byCaller.set(callerKey, new Set([place]))
+    else places.add(place)
+    const receipt: PlaceReceipt = { counters, callerKey, place }
+    return { admitted: true, granted: 1, receipt, ...this.stateOf(callerKey) }
   }
 
-  free (callerKey: string): void {
-    const left = this.countOf(callerKey) - 1
-    if (left > 0) this.#byCaller.set(callerKey, left)
-    else this.#byCaller.delete(callerKey)
+  /** Takes no place for a demand of a rejected request. */
+  reject (demand: Demand): Acquisition {
+    const admitted = hasRoom(this.countOf(demand.callerKey), demand)
+    return { admitted, granted: 0, ...this.stateOf(demand.callerKey) }
   }
 
-  peek (callerKey: string): QuotaCount {
-    return { ...stateOf(this.countOf(callerKey)), overflow: false }
+  /** Frees a place. Returns whether it was taken. */
+  settle ({ callerKey, place }: PlaceReceipt, { count }: Settled): boolean {
+    const places = this.#byCaller.get(callerKey)
+    if (places === undefined || count === 0) return false
+    const wasTaken = places.delete(place)
+    if (places.size === 0) this.#byCaller.delete(callerKey)
+    return wasTaken
+  }
+
+  stateOf (callerKey: string): QuotaCount {
+    const count = this.countOf(callerKey)
+    return { count, held: count, windowRemaining: null }
   }
 
   list (): CallerCount[] {
-    return [...this.#byCaller].map(([callerKey, count]) => ({ callerKey, ...stateOf(count) }))
-  }
-}
-
-function stateOf (count: number): Omit<QuotaCount, 'overflow'> {
-  return { count, held: count, windowRemaining: null }
-}
-
-/** The acquisition of a place. The place is free again once it is settled with 0. */
-export class PlaceAcquisition implements Acquisition {
-  readonly admitted: boolean
-  readonly windowRemaining = null
-  readonly overflow = false
-  granted = 0
-  count = 0
-  held = 0
-  readonly #store: QuotaStore
-  readonly #places: MemoryPlaces
-  readonly #callerKey: string
-  #isTaken = false
-
-  constructor (store: QuotaStore, demand: Demand, places: MemoryPlaces) {
-    this.#store = store
-    this.admitted = hasRoom(places.countOf(demand.callerKey), demand)
-    this.#places = places
-    this.#callerKey = demand.callerKey
-  }
-
-  /** Takes the place, if all demands of its request have room. */
-  decide (isAdmitted: boolean): void {
-    if (isAdmitted) {
-      this.#places.take(this.#callerKey)
-      this.#isTaken = true
-      this.granted = 1
-    }
-    this.count = this.#places.countOf(this.#callerKey)
-    this.held = this.count
-  }
-
-  /** Whether this store has returned it. */
-  isOf (store: QuotaStore): boolean {
-    return this.#store === store
-  }
-
-  settle (used: number): void {
-    if (used > 0 || !this.#isTaken) return
-    this.#isTaken = false
-    this.#places.free(this.#callerKey)
+    const callers = [...this.#byCaller.keys()]
+    return callers.map((callerKey) => ({ callerKey, ...this.stateOf(callerKey) }))
   }
 }

@@ -1,14 +1,15 @@
 // Each look at the global `performance` would call a getter.
 import { performance } from 'node:perf_hooks'
-import { periodOf } from '../counter.js'
 import { assertFunction, assertOptions } from '../../option-checks.js'
 import {
+  assertCallerKey,
   assertDemand,
   assertDemands,
   assertMaxTrackedCallers,
-  assertUsed,
-  rejectForeignAcquisition
+  assertOnce,
+  assertSettled
 } from '../checks.js'
+import { grantedAlike, grantOf, hasRoom } from '../counter.js'
 import { defaultMaxTrackedCallers } from '../store.js'
 import type {
   Acquisition,
@@ -16,13 +17,20 @@ import type {
   Demand,
   QuotaCount,
   QuotaStore,
-  QuotaStoreState
+  QuotaStoreState,
+  Settled
 } from '../store.js'
 import { MemoryCounters } from './memory-counters.js'
-import { MemoryPlaces, PlaceAcquisition } from './memory-places.js'
-import { WindowAcquisition } from './memory-window.js'
+import { MemoryPlaces } from './memory-places.js'
+import { assertMemoryReceipt } from './memory-receipt.js'
+import type { MemoryWindow } from './memory-window.js'
 
-type MemoryAcquisition = WindowAcquisition | PlaceAcquisition
+/** A demand, what counts it, and what is counted before it. */
+interface Reached {
+  readonly demand: Demand
+  readonly counter: MemoryWindow | MemoryPlaces
+  readonly count: number
+}
 
 const defaultClock = performance.now.bind(performance)
 
@@ -64,33 +72,36 @@ export class MemoryQuotaStore implements QuotaStore {
   acquire (demands: readonly Demand[]): readonly Acquisition[] {
     assertDemands(demands)
     const now = this.#clock()
-    const acquisitions: MemoryAcquisition[] = []
-    let isAdmitted = true
-    for (const demand of demands) {
-      const acquisition = this.#reach(demand, now)
-      acquisitions.push(acquisition)
-      if (!acquisition.admitted) isAdmitted = false
-    }
-    for (const acquisition of acquisitions) acquisition.decide(isAdmitted)
-    return acquisitions
+    const reached = demands.map((demand) => this.#reach(demand, now))
+    const isAdmitted = reached.every(({ demand, count }) => hasRoom(count, demand))
+    if (!isAdmitted) return reached.map(({ demand, counter }) => counter.reject(demand, now))
+    const alone = reached.map(({ demand, count }) => ({ demand, granted: grantOf(count, demand) }))
+    return reached.map(({ demand, counter }) =>
+      counter.admit(demand, grantedAlike(demand, alone), now)
+    )
   }
 
-  settle (acquisition: Acquisition, used: number): void {
-    assertUsed(used)
-    const isKnown =
-      acquisition instanceof WindowAcquisition || acquisition instanceof PlaceAcquisition
-    if (!isKnown || !acquisition.isOf(this)) rejectForeignAcquisition()
-    acquisition.settle(used)
+  settle (receipt: unknown, less: Settled, once?: string): boolean {
+    assertMemoryReceipt(receipt)
+    assertSettled(less)
+    assertOnce(once)
+    if ('place' in receipt) {
+      const places = this.#places.get(receipt.counters)
+      return places?.settle(receipt, less) ?? false
+    }
+    const counters = this.#counters.get(receipt.counters)
+    return counters?.settle(receipt, less, once, this.#clock()) ?? false
   }
 
   peek (demand: Demand): QuotaCount | null {
     assertDemand(demand)
     const { counters, callerKey, window } = demand
-    if (window === null) return this.#placesOf(counters).peek(callerKey)
+    if (window === null) return this.#placesOf(counters).stateOf(callerKey)
     return this.#counters.get(counters)?.peek(demand, window, this.#clock()) ?? null
   }
 
-  forget (callerKey: string, counters: string): void {
+  forget (counters: string, callerKey: string): void {
+    assertCallerKey(callerKey)
     this.#counters.get(counters)?.forget(callerKey)
   }
 
@@ -112,12 +123,15 @@ export class MemoryQuotaStore implements QuotaStore {
     this.#places.clear()
   }
 
-  #reach (demand: Demand, now: number): MemoryAcquisition {
-    const { counters, window: length } = demand
-    if (length === null) return new PlaceAcquisition(this, demand, this.#placesOf(counters))
-    const quota = this.#counters.get(counters) ?? this.#addCounters(counters)
-    const reached = quota.reach(demand, length, now)
-    return new WindowAcquisition(this, demand, reached, now, periodOf(now))
+  #reach (demand: Demand, now: number): Reached {
+    const { counters: name, callerKey, window: length } = demand
+    if (length === null) {
+      const places = this.#placesOf(name)
+      return { demand, counter: places, count: places.countOf(callerKey) }
+    }
+    const counters = this.#counters.get(name) ?? this.#addCounters(name)
+    const window = counters.reach(demand, length, now)
+    return { demand, counter: window, count: window.count }
   }
 
   #addCounters (name: string): MemoryCounters {

@@ -1,30 +1,54 @@
-import { grantOf, hasRoom, periodOf, unlimited } from '../counter.js'
-import type { Acquisition, Demand, QuotaCount, QuotaStore } from '../store.js'
+import { counterRetention, hasRoom, keptUntil, periodOf, unlimited } from '../counter.js'
+import type { Acquisition, Demand, QuotaCount, Settled } from '../store.js'
+import { wallClock } from '../../wall-clock.js'
+import { nextId, type WindowReceipt } from './memory-receipt.js'
+
+/** What a new window is. */
+export interface MemoryWindowOptions {
+  /** The length of the quota's longest window, in milliseconds. */
+  readonly length: number
+  /**
+   * When the day, week or month of a time zone ends, in milliseconds since the epoch; null if the
+   * window ends after its length.
+   */
+  readonly end: number | null
+  /** Monotonic milliseconds. */
+  readonly openedAt: number
+  /** Whether it is a window of the overflow counter. */
+  readonly overflow: boolean
+}
 
 /**
  * A window of a caller's own counter or of the overflow counter (docs/rules.md, "Counter and
  * window"). Times are monotonic milliseconds, except `end`.
  */
 export class MemoryWindow {
-  count = 0
-  /** The time of the latest request that reached this window, admitted or not. */
-  lastSeen: number
+  readonly id = nextId()
   /** When the day, week or month of a time zone ends, in milliseconds since the epoch. */
   readonly end: number | null
   readonly overflow: boolean
+  /** The time of the latest request that reached this window, admitted or not. */
+  lastSeen: number
   readonly #openedAt: number
   readonly #length: number
+  #count = 0
   // What is held of what was admitted in this period, and in the one before.
   #period = 0
   #held = 0
   #heldBefore = 0
+  // The settlements that are applied only once. Most windows have none.
+  #settledOnce: Set<string> | undefined
 
-  constructor (length: number, end: number | null, openedAt: number, overflow: boolean) {
-    this.lastSeen = openedAt
+  constructor ({ length, end, openedAt, overflow }: MemoryWindowOptions) {
     this.end = end
     this.overflow = overflow
+    this.lastSeen = openedAt
     this.#openedAt = openedAt
     this.#length = length
+  }
+
+  get count (): number {
+    return this.#count
   }
 
   /**
@@ -32,9 +56,24 @@ export class MemoryWindow {
    *
    * @param start The `start` of the demand.
    */
-  isOpen (now: number, start: number | null): boolean {
+  isOpenFor (start: number | null, now: number): boolean {
     if (this.end !== null && start !== null) return start < this.end
     return now - this.#openedAt < this.#length
+  }
+
+  /** Whether the window has ended, whatever the time zone of the next demand. */
+  isOver (now: number): boolean {
+    return !this.isOpenFor(this.end === null ? null : wallClock(), now)
+  }
+
+  /**
+   * Whether a sweep removes the counter.
+   *
+   * @param length The length of the quota's longest window.
+   */
+  isExpired (length: number, now: number): boolean {
+    if (this.end !== null) return wallClock() >= keptUntil(this.end)
+    return now - this.lastSeen >= counterRetention(length)
   }
 
   /** Returns the milliseconds until the window ends; null if it has an `end`. */
@@ -42,22 +81,59 @@ export class MemoryWindow {
     return this.end === null ? this.#length - (now - this.#openedAt) : null
   }
 
-  /** Returns what is held in a period. */
-  heldIn (period: number): number {
+  /** Counts what a demand is granted. */
+  admit ({ counters, callerKey, isEstimate }: Demand, granted: number, now: number): Acquisition {
+    const period = periodOf(now)
+    this.#count = Math.min(this.#count + granted, unlimited)
+    if (isEstimate) this.#hold(granted, period)
+    const receipt: WindowReceipt = {
+      counters,
+      callerKey: this.overflow ? null : callerKey,
+      window: this.id,
+      period
+    }
+    return { admitted: true, granted, receipt, ...this.stateAt(now) }
+  }
+
+  /** Counts nothing of a demand of a rejected request. */
+  reject (demand: Demand, now: number): Acquisition {
+    return { admitted: hasRoom(this.#count, demand), granted: 0, ...this.stateAt(now) }
+  }
+
+  /**
+   * Takes back a part of what was counted, and of what was held.
+   *
+   * @param period The period that admitted it. If it no longer holds, only the count changes.
+   * @param once If given, a second settlement with this text and period changes nothing.
+   * @returns Whether it was applied.
+   */
+  settle ({ count, held }: Settled, period: number, once: string | undefined): boolean {
+    if (once !== undefined && !this.#isFirst(`${period} ${once}`)) return false
+    this.#count = Math.max(0, this.#count - count)
+    if (period === this.#period) this.#held = Math.max(0, this.#held - held)
+    if (period === this.#period - 1) this.#heldBefore = Math.max(0, this.#heldBefore - held)
+    return true
+  }
+
+  stateAt (now: number): QuotaCount {
+    return {
+      count: this.#count,
+      held: this.#heldIn(periodOf(now)),
+      windowRemaining: this.remaining(now),
+      ...(this.end !== null && { end: this.end }),
+      ...(this.overflow && { overflow: true })
+    }
+  }
+
+  #heldIn (period: number): number {
     let held = 0
     if (period === this.#period) held = this.#held + this.#heldBefore
     if (period === this.#period + 1) held = this.#held
     // A count stops at the largest integer, so that more could be held than is counted.
-    return Math.min(held, this.count)
+    return Math.min(held, this.#count)
   }
 
-  /** Counts what was granted. */
-  add (granted: number): void {
-    this.count = Math.min(this.count + granted, unlimited)
-  }
-
-  /** Holds an estimate that was granted in the present period. */
-  hold (granted: number, period: number): void {
+  #hold (granted: number, period: number): void {
     if (period !== this.#period) {
       this.#heldBefore = period === this.#period + 1 ? this.#held : 0
       this.#held = 0
@@ -66,85 +142,10 @@ export class MemoryWindow {
     this.#held = Math.min(this.#held + granted, unlimited)
   }
 
-  /** Takes back a part of what was counted. */
-  lower (excess: number): void {
-    this.count = Math.max(0, this.count - excess)
-  }
-
-  /** Holds less of what was granted in a period, unless that holds nothing any more. */
-  release (held: number, period: number): void {
-    if (period === this.#period) this.#held = Math.max(0, this.#held - held)
-    if (period === this.#period - 1) this.#heldBefore = Math.max(0, this.#heldBefore - held)
-  }
-
-  stateAt (now: number): QuotaCount {
-    const { count, end, overflow } = this
-    const held = this.heldIn(periodOf(now))
-    const state = { count, held, windowRemaining: this.remaining(now), overflow }
-    return end === null ? state : { ...state, end }
-  }
-}
-
-/** The acquisition of a demand on a window. It is settled in this window and in no other. */
-export class WindowAcquisition implements Acquisition {
-  readonly admitted: boolean
-  readonly windowRemaining: number | null
-  readonly overflow: boolean
-  granted = 0
-  count = 0
-  held = 0
-  declare readonly end?: number
-  readonly #store: QuotaStore
-  readonly #demand: Demand
-  readonly #window: MemoryWindow
-  readonly #period: number
-  // What it counts and holds now. Nothing if its request was rejected.
-  #counted = 0
-  #held = 0
-
-  constructor (
-    store: QuotaStore,
-    demand: Demand,
-    window: MemoryWindow,
-    now: number,
-    period: number
-  ) {
-    this.#store = store
-    this.admitted = hasRoom(window.count, demand)
-    this.windowRemaining = window.remaining(now)
-    this.overflow = window.overflow
-    if (window.end !== null) this.end = window.end
-    this.#demand = demand
-    this.#window = window
-    this.#period = period
-  }
-
-  /** Counts what the demand is granted, if all demands of its request have room. */
-  decide (isAdmitted: boolean): void {
-    const window = this.#window
-    if (isAdmitted) {
-      this.granted = grantOf(window.count, this.#demand)
-      this.#counted = this.granted
-      window.add(this.granted)
-      if (this.#demand.isEstimate) {
-        this.#held = this.granted
-        window.hold(this.granted, this.#period)
-      }
-    }
-    this.count = window.count
-    this.held = window.heldIn(this.#period)
-  }
-
-  /** Whether this store has returned it. */
-  isOf (store: QuotaStore): boolean {
-    return this.#store === store
-  }
-
-  settle (used: number): void {
-    const excess = Math.max(0, this.#counted - used)
-    this.#window.lower(excess)
-    this.#counted -= excess
-    this.#window.release(this.#held, this.#period)
-    this.#held = 0
+  #isFirst (text: string): boolean {
+    this.#settledOnce ??= new Set()
+    if (this.#settledOnce.has(text)) return false
+    this.#settledOnce.add(text)
+    return true
   }
 }

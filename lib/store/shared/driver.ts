@@ -1,28 +1,36 @@
 import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 
 /**
- * What a server does for a `SharedStore`, each in one round trip. A driver knows one server and its
- * layout, which has a version; it refuses any other version by name. `decide` is called once at a
- * time.
+ * What a server does for a `SharedStore`. A driver knows one server and its layout, and nothing of
+ * what waits, of retries or of time limits. Its layout has a version, which stands in the names of
+ * what it keeps, so that it never reads another one.
  */
 export interface Driver {
   /**
-   * The maximum number of demands in a call of several requests. So many keep the server busy for a
-   * few milliseconds, in the worst order of requests.
+   * The maximum number of demands and standings in a call of several requests, and of its duties.
+   * So many keep the server busy for a few milliseconds, in the worst order of requests.
    */
   readonly mostDemands: number
   /**
-   * Does all of the call in one atomic step. Rejects with a `NotRunError` if certainly nothing of
-   * it has run, and with anything else if that is unknown.
+   * Whether the server writes down each change of a counter with its reference. Then the settlements
+   * of a call have references, and none are joined.
    */
-  decide(call: Call): Promise<Reply>
-  /** As `QuotaStore.peek`. */
-  peek(demand: Demand, time: number | null): Promise<QuotaCount | null>
-  /** As `QuotaStore.forget`: concurrent requests keep their places. */
-  forget(callerKey: string, counters: string): Promise<unknown>
+  readonly hasJournal: boolean
+  /**
+   * Gets what the next call is sent through. It has one call: `run` or `release` follows.
+   *
+   * A rejection means that nothing was sent, so that nothing is lost: the client is not ready, or
+   * its pool has no free connection. With a `TryAgainError`, also the requests wait for the next
+   * attempt; with any other error, they fail with it.
+   */
+  connect(): Connection | Promise<Connection>
+  /** As `QuotaStore.forget`. */
+  forget(counters: string, callerKey: string): Promise<unknown>
   /**
    * As `QuotaStore.list`.
    *
+   * @param cursor Null for the first page.
+   * @param time As that of a call.
    * @param date Milliseconds since the epoch, for windows with an end.
    */
   list(
@@ -31,19 +39,32 @@ export interface Driver {
     time: number | null,
     date: number
   ): Promise<CallerPage>
-  /** As `QuotaStore.inspect`. */
+  /** As `QuotaStore.inspect`, without sweeps. */
   inspect(counters: string, time: number | null): Promise<QuotaStoreState>
   /** Removes everything, the places of all processes included. */
   clear(): Promise<unknown>
 }
 
+/** What one call is sent through. */
+export interface Connection {
+  /**
+   * Does all of the call in one atomic step, in one round trip. The connection is released when that
+   * has ended, however it ends.
+   *
+   * A rejection means that it is unknown whether the call has run, unless it is a `NotRunError`.
+   */
+  run(call: Call): Promise<Reply>
+  /** Releases the connection without a call. */
+  release(): void
+}
+
 /**
- * Certainly nothing of a call has run, because it was not sent, or because the server has refused
- * it or rolled it back; or at most it has freed, renewed or taken places, which can be done again.
- * So its settlements wait for another call.
+ * Certainly nothing of a call has run, since the server itself says that it has refused it or rolled
+ * it back; or at most it has freed, renewed or taken places, which can be done again. So the duties
+ * of the call wait for another one. Its requests fail with the cause.
  */
 export class NotRunError extends Error {
-  /** What the client has thrown, with which the requests of the call fail. */
+  /** What the client has thrown. */
   override readonly cause: unknown
 
   constructor (cause: unknown) {
@@ -53,18 +74,30 @@ export class NotRunError extends Error {
 }
 
 /**
- * Certainly nothing of a call has run, and it can succeed in a moment. So all of it is sent again
- * until its time is over.
+ * Certainly nothing of a call has run, and the next attempt can succeed in a moment. So its requests
+ * wait, too, until their time is over.
  */
 export class TryAgainError extends NotRunError {}
 
 /**
  * What a process asks of the server in one round trip. The server does it in this order: it frees
- * and renews places, settles, and decides on the requests.
+ * and renews places, settles, decides on the requests in their order, and reads the standings.
  */
 export interface Call {
   /** The time of the store's own clock in whole milliseconds; null for the server's clock. */
   readonly time: number | null
+  /** How long a place lasts unless its process renews it, in milliseconds. */
+  readonly placeDuration: number
+  /**
+   * The length of a period in milliseconds: what was admitted in the present one,
+   * `floor(now / periodLength)`, or in the one before, and was not settled since, is held.
+   */
+  readonly periodLength: number
+  /**
+   * The first of as many ids as the call has demands, for the windows that it opens: safe integers
+   * above 0 that no other call has, of no process.
+   */
+  readonly firstWindowId: number
   /** Places that are free again. One that the server does not have changes nothing. */
   readonly freed: readonly NamedPlace[]
   /**
@@ -72,31 +105,35 @@ export interface Call {
    * has ended or was lost, is taken again.
    */
   readonly renewed: readonly NamedPlace[]
-  /** Each window at most once, that of an overflow counter for all of its callers. */
   readonly settlements: readonly Settlement[]
   readonly requests: readonly RequestOfCall[]
+  /**
+   * Demands of which only the counts are asked. Reading one changes nothing. All have different
+   * counters or callers, windows or starts.
+   */
+  readonly standings: readonly Demand[]
 }
-
-/**
- * How long a place lasts unless its process renews it, in milliseconds. The servers' scripts have
- * the same time: `PLACE_DURATION` in layout.part.lua, and 30000 in schema.sql, twice.
- */
-export const placeDuration = 30_000
 
 /** A place of a caller. */
 export interface NamedPlace extends Caller {
-  /** `<process>:<call>:<request>`, so that no other place has this name. */
+  /** `<process>:<call>:<request>`: no other place of the same counters has this name. */
   readonly name: string
 }
 
 /**
- * What changes in a window, only if the caller's own counter, or the overflow counter, still has
- * this window. Changes nothing else: no `lastSeen`, no new window, no sweep.
+ * What changes in a window, only if the row still has this window. Changes nothing else: no new
+ * window, and nothing where the row is absent.
  */
-export interface Settlement extends Caller {
-  /** Whether the overflow counter of these counters was used. */
-  readonly overflow: boolean
+export interface Settlement {
+  readonly counters: string
+  /** The row of the counters: `rowOf` in stored-names.ts, as it is stored. */
+  readonly row: string
   readonly windowId: number
+  /**
+   * The greatest length of the window in milliseconds, thus how long `once` must be remembered at
+   * most.
+   */
+  readonly window: number
   /** By how much the count decreases, at least 0. It never falls below 0. */
   readonly lessCount: number
   /**
@@ -104,28 +141,52 @@ export interface Settlement extends Caller {
    * that the counter no longer knows changes nothing.
    */
   readonly lessHeld: ReadonlyMap<number, number>
+  /**
+   * Null, or a name (43 characters of base64url) that is remembered until the window is over. A
+   * settlement whose name is remembered changes nothing.
+   */
+  readonly once: string | null
+  /** The `reference` of the demand that was counted; null without a journal, or if it was null. */
+  readonly reference: string | null
 }
 
-/** The demands of a request, on which the server decides in one step. At least one. */
+/**
+ * The demands of a request, on which the server decides in one step: it counts each if all have
+ * room, and none otherwise. At least one, each of other counters.
+ *
+ * The least of what the demands of one unit would be granted alone is the most that a range of that
+ * unit (`least < most`) is granted, but no less than its `least`.
+ */
 export interface RequestOfCall {
   readonly demands: readonly Demand[]
   /** The name of each place that the request takes, if it is admitted. */
   readonly place: string
 }
 
-/** For each request what was decided on its demands, in their order. */
-export type Reply = readonly (readonly Decided[])[]
+/** What the server has done. */
+export interface Reply {
+  /** The period in which the server has decided: `floor(now / periodLength)`. */
+  readonly period: number
+  /**
+   * For each settlement, in their order: false if it has a name (`once`) and changed nothing, since
+   * that is remembered or the row has another window; otherwise true.
+   */
+  readonly applied: readonly boolean[]
+  /** For each request, in their order, what was decided on its demands, in theirs. */
+  readonly decided: readonly (readonly Decided[])[]
+  /** For each standing, in their order, what `QuotaStore.peek` returns. */
+  readonly standings: readonly (QuotaCount | null)[]
+}
 
 /** What was decided on a demand. */
-export interface Decided extends Acquisition {
+export interface Decided extends Omit<Acquisition, 'receipt' | 'isRemembered'> {
+  /** Whether the row is that of the overflow counter. */
+  readonly overflow: boolean
   /**
-   * The id of the counter's window, a safe integer of at least 0. No other window of the counter
-   * has it, not even after the server has lost its data: on Redis it is a time that only
-   * grows, and on PostgreSQL a random number. Any number for a place.
+   * The id of the window that was found open or was opened, a safe integer of at least 0. No other
+   * window of the row has it, not even after the server has lost its data. Any number for a place.
    */
   readonly windowId: number
-  /** The period of ten minutes in which it was decided: `floor(now / 600,000)`. */
-  readonly period: number
 }
 
 /** A caller of a quota. */

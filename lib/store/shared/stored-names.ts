@@ -20,3 +20,14 @@ export function storedName (name: string): string {
 export function unstoredName (stored: string): string {
   return String(JSON.parse(`"${stored}"`))
 }
+
+/**
+ * The row of an overflow counter, beside the rows of the callers. No caller's name is stored as
+ * this: there, a quotation mark has a backslash before it.
+ */
+export const overflowRow = '"overflow"'
+
+/** Returns the name of the row of a caller's own counter, or of the overflow counter. */
+export function rowOf (callerKey: string, overflow: boolean): string {
+  return overflow ? overflowRow : storedName(callerKey)
+}

@@ -1,7 +1,5 @@
 /** Options of `CircuitBreaker`. */
 interface CircuitBreakerOptions {
-  /** How many calls in a row must fail to open the breaker. Default 1. */
-  readonly failures?: number
   /** How long there are no calls after a failure, in milliseconds. */
   readonly coolDown: number
   /** Returns monotonic milliseconds. */
@@ -17,7 +15,7 @@ interface CircuitBreakerOptions {
  */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions
-  #failuresInARow = 0
+  #isOpen = false
   #failedAt = 0
   #isBeingTried = false
   // Counts the changes, so that the result of a call from before the latest change is ignored.
@@ -28,7 +26,7 @@ export class CircuitBreaker {
   }
 
   get isOpen (): boolean {
-    return this.#failuresInARow >= (this.#options.failures ?? 1)
+    return this.#isOpen
   }
 
   /**
@@ -36,7 +34,7 @@ export class CircuitBreaker {
    * may be no call now. If the breaker is open, the call is the trial.
    */
   startCall (): number | undefined {
-    if (this.isOpen) {
+    if (this.#isOpen) {
       const rested = this.#options.clock() - this.#failedAt
       // A clock that was set back must not lengthen the time `coolDown`.
       if (this.#isBeingTried || (rested >= 0 && rested < this.#options.coolDown)) return undefined
@@ -46,12 +44,15 @@ export class CircuitBreaker {
   }
 
   succeeded (phase: number): void {
-    this.#record(phase, 0)
+    if (phase !== this.#phase || !this.#isOpen) return
+    this.#change(false)
   }
 
   failed (phase: number, error: unknown): void {
-    if (phase === this.#phase) this.#failedAt = this.#options.clock()
-    this.#record(phase, this.#failuresInARow + 1, error)
+    if (phase !== this.#phase) return
+    this.#failedAt = this.#options.clock()
+    this.#isBeingTried = false
+    if (!this.#isOpen) this.#change(true, error)
   }
 
   /**
@@ -62,13 +63,10 @@ export class CircuitBreaker {
     if (phase === this.#phase) this.#isBeingTried = false
   }
 
-  #record (phase: number, failuresInARow: number, error?: unknown): void {
-    if (phase !== this.#phase) return
-    const wasOpen = this.isOpen
-    this.#failuresInARow = failuresInARow
+  #change (isOpen: boolean, error?: unknown): void {
+    this.#isOpen = isOpen
     this.#isBeingTried = false
-    if (this.isOpen === wasOpen) return
     this.#phase += 1
-    this.#options.onChange(this.isOpen, error)
+    this.#options.onChange(isOpen, error)
   }
 }
