@@ -131,7 +131,7 @@ async function declareThree (app: FastifyInstance, limit: number, place: Place):
   } satisfies QuotaOptions['quotas']
   await app.register(quotaPlugin, { ...storeAt(place), operations, perMinute: limit, quotas })
   declare(app, {}, (request) => {
-    app.quotaCharge(request, used)
+    request.quota.charge(used)
   })
 }
 

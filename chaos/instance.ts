@@ -111,8 +111,8 @@ await app.register(quotaPlugin, {
   authentication: ({ headers }) => localAuthentication(String(headers['x-caller']))
 })
 app.post('/api/analyze', async (request) => {
-  await app.quotaCharge(request, 90)
-  return String(request.quota?.count)
+  await request.quota.charge(90)
+  return String(request.quota.decisions[0]?.count)
 })
 
 process.on('message', () => {

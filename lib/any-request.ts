@@ -1,3 +1,4 @@
+import type { Http2ServerResponse } from 'node:http2'
 import type { FastifyRequest } from 'fastify'
 import { OptionError } from './errors.js'
 import { isObject } from './option-checks.js'
@@ -6,6 +7,22 @@ import { isObject } from './option-checks.js'
 export interface AnyRequest extends Pick<FastifyRequest, 'id' | 'method' | 'url' | 'log'> {
   /** The request of Node.js. */
   readonly raw: object
+}
+
+/** A reply of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
+export interface AnyReply {
+  /** Whether a response has been sent, or the host has taken it over. */
+  readonly sent: boolean
+  /** The response of Node.js, with HTTP/1 or HTTP/2. */
+  readonly raw: Pick<Http2ServerResponse, 'headersSent' | 'setHeader' | 'removeHeader'>
+  /** The status code. */
+  statusCode: number
+  /** Sets headers. */
+  headers(values: Readonly<Record<string, string>>): unknown
+  /** Sets the serializer of this response. */
+  serializer(serialize: (body: unknown) => string): unknown
+  /** Sends the body, which need not have the type that the route declares for its own. */
+  send(body: unknown): unknown
 }
 
 // The types of functions that take such a request are those of methods,
@@ -29,8 +46,21 @@ export interface OfRequest<Result> {
   <Request extends FastifyRequest>(request: Request): Result
 }
 
+/** As `OfRequest`, of a permit that need not have a request. */
+export interface OfRequestOrNone<Result> {
+  /** Receives the request; null for a permit without one. */
+  <Request extends FastifyRequest>(request: Request | null): Result
+  /** Receives the request; null for a permit without one. */
+  <Request extends FastifyRequest>(request: Request | null): Result
+}
+
+/** Whether a value can be a request. */
+export function isRequest (value: unknown): value is FastifyRequest {
+  if (!isObject(value) || !('raw' in value)) return false
+  return 'method' in value && typeof value.method === 'string'
+}
+
 /** Throws an `OptionError` unless the value can be a request. */
-export function assertRequest (value: unknown, rule = 'must be a request'): void {
-  if (isObject(value) && 'raw' in value && 'method' in value) return
-  throw new OptionError('request', rule, value)
+export function assertRequest (value: unknown): asserts value is FastifyRequest {
+  if (!isRequest(value)) throw new OptionError('request', 'must be a request', value)
 }

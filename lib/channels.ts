@@ -1,15 +1,20 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import type { QuotaDecision } from './permit/decision.js'
-import type { QuotaInfo } from './permit/quota.js'
 import type { QuotaStore } from './store/store.js'
 
 // All `node:diagnostics_channel` channels of the package, each with the message that is published
 // on it. Without a subscriber, publishing has almost no cost.
 
+/** What each message says of its server. */
+interface OfServer {
+  /** The server of Node.js that the message is of, which is `fastify.server`. */
+  readonly server: object
+}
+
 /** A message on the channel `quotaDecisions`. */
-export interface QuotaDecisionMessage {
-  /** The request; null for a permit that was acquired for an authentication. */
+export interface QuotaDecisionMessage extends OfServer {
+  /** The request; null for a permit without one. */
   readonly request: FastifyRequest | null
   /** The decision on the request. */
   readonly decision: QuotaDecision
@@ -25,16 +30,18 @@ export const quotaDecisions = channel('fastify-llm-quota:decision')
  * A message on the channel `quotaSettlements`: what a permit used of a quota in another unit than
  * requests. The sum of `used - before` over all messages is what the callers were counted.
  */
-export interface QuotaSettlement {
-  /** The request; null for a permit that was acquired for an authentication. */
+export interface QuotaSettlement extends OfServer {
+  /** The request; null for a permit without one. */
   readonly request: FastifyRequest | null
+  /** The id of the request, or what `quotaAcquire` was given; null if it was given none. */
+  readonly reference: string | null
   /** The caller's digest. */
   readonly callerKey: string
   /** The name of the quota. */
   readonly quota: string
   /** The unit of the quota, such as `tokens`. */
   readonly unit: string
-  /** What the admission and its extensions were granted. */
+  /** What the admission was granted. */
   readonly granted: number
   /** What the request is counted from now on. */
   readonly used: number
@@ -58,42 +65,32 @@ export interface QuotaSettlement {
 export const quotaSettlements = channel('fastify-llm-quota:settlement')
 
 /** A message that a place was taken, or that it is free again. */
-export interface QuotaPlaceChange {
+export interface QuotaPlaceChange extends OfServer {
   /** The name of the quota. */
   readonly quota: string
   /** 1 for a place that was taken, -1 for one that is free again. */
   readonly change: 1 | -1
 }
 
-/** The quotas of one server, and what they publish for its metrics. */
-export class ServerChannels {
-  /** The quotas of each scope in which the plugin is registered. */
-  readonly quotas = new Set<readonly QuotaInfo[]>()
-  /** Each `QuotaDecisionMessage`. */
-  readonly decisions = channel(Symbol('decisions'))
-  /** Each `QuotaSettlement`. */
-  readonly settlements = channel(Symbol('settlements'))
-  /** Each `QuotaPlaceChange`. */
-  readonly places = channel(Symbol('places'))
-  /**
-   * How long each decision waited for its stores, in seconds, whether they decided or failed.
-   * Without a subscriber, none is timed.
-   */
-  readonly storeDurations = channel(Symbol('store durations'))
-  /** The name of each preference that was unavailable. */
-  readonly preferenceFailures = channel(Symbol('preference failures'))
+/** The channel on which each `QuotaPlaceChange` is published. */
+export const placeChanges = channel('fastify-llm-quota:place')
+
+/** How long a decision waited for its stores, whether they decided or failed. */
+export interface StoreDuration extends OfServer {
+  readonly seconds: number
 }
 
-const byServer = new WeakMap<object, ServerChannels>()
+/** The channel on which each `StoreDuration` is published. Without a subscriber, none is timed. */
+export const storeDurations = channel('fastify-llm-quota:store-duration')
 
-/** Returns the channels of a server, which is `fastify.server`. */
-export function channelsOf (server: object): ServerChannels {
-  const known = byServer.get(server)
-  if (known !== undefined) return known
-  const channels = new ServerChannels()
-  byServer.set(server, channels)
-  return channels
+/** A message that a preference was unavailable. */
+export interface PreferenceFailure extends OfServer {
+  /** The name of the preference. */
+  readonly preference: string
 }
+
+/** The channel on which each `PreferenceFailure` is published. */
+export const preferenceFailures = channel('fastify-llm-quota:preference-failure')
 
 /** A message that an insured store switched between its primary and its fallback. */
 export interface InsuredQuotaStoreChange {

@@ -1,11 +1,12 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
-import { format } from './errors.js'
+import { formatType } from './errors.js'
 import { logFailure } from './log.js'
 import type { Permit } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
-import { noteReply, pendingPermitOf, stateOf, type RequestState } from './permit/request-state.js'
-import { Requester, type PermitServer } from './permit/requester.js'
+import { stateOf, type RequestState } from './permit/request-state.js'
+import { referenceOf, Requester, type PermitServer } from './permit/requester.js'
 import { refuseUnmatched, takePermit } from './permit/take-permit.js'
+import { isPromise, type Eventual } from './promises.js'
 import type { Responder } from './refusal/responder.js'
 import { operationOf } from './subject/operation.js'
 import type { Match, RequestMatcher } from './subject/request-matcher.js'
@@ -23,27 +24,18 @@ export function createQuotaHook (
     reply: FastifyReply,
     done: HookHandlerDoneFunction
   ): void {
+    const state = stateOf(request)
+    state.reply = reply
+    // After reply.callNotFound(), a request passes the hooks again. It is decided only once.
+    const matches = state.pending === undefined ? matchesOf(request) : null
+    if (matches?.length === 0) return done()
     // A hook of the host can have begun a stream of events, which the handler continues.
     const hadBegun = reply.raw.headersSent
     // Whether the host has responded since, for example because its own time limit was exceeded.
     const hasResponded = (): boolean => reply.sent || (reply.raw.headersSent && !hadBegun)
-    // After reply.callNotFound(), a request passes the hooks again. It is decided only once.
-    let permit = pendingPermitOf(request)
-    if (permit === undefined) {
-      const matches = matchesOf(request)
-      if (matches?.length === 0) {
-        noteReply(request, reply)
-        return done()
-      }
-      const requester = new Requester(server, request, null, request.log)
-      permit =
-        matches === null
-          ? refuseUnmatched(requests.quotas, operationOf(request), requester)
-          : takePermit(matches, requester, null, hasResponded)
-    }
-    const state = stateOf(request, reply)
-    state.pending = permit
-    if (permit instanceof Promise) admitLater(permit, state, request, reply, hasResponded, done)
+    state.pending ??= decide(matches, state, hasResponded)
+    const permit = state.pending
+    if (isPromise(permit)) admitLater(permit, state, request, reply, hasResponded, done)
     else admitOrRefuse(permit, state, request, reply, done)
   }
 
@@ -52,16 +44,32 @@ export function createQuotaHook (
     try {
       return requests.match(request)
     } catch (error) {
-      const message =
-        'the quotas of the request could not be determined; the request is not counted'
-      logFailure(request.log, error, message)
+      server.quotaLog.markFailed(error, request.log)
       return null
     }
   }
 
+  /** @param matches Null if the mark of the route failed. */
+  function decide (
+    matches: readonly Match<Quota>[] | null,
+    state: RequestState,
+    hasResponded: () => boolean
+  ): Eventual<Permit> {
+    const { request } = state
+    const requester = new Requester(server, {
+      request,
+      callers: null,
+      reference: referenceOf(request),
+      log: request.log,
+      response: state
+    })
+    if (matches !== null) return takePermit(matches, requester, null, hasResponded)
+    return refuseUnmatched(requests.quotas, operationOf(request), requester)
+  }
+
   /** Waits for the decision. Never rejects. */
   async function admitLater (
-    deciding: Promise<Permit>,
+    deciding: PromiseLike<Permit>,
     state: RequestState,
     request: FastifyRequest,
     reply: FastifyReply,
@@ -89,8 +97,7 @@ export function createQuotaHook (
     try {
       if (state.permit === undefined) {
         state.permit = permit
-        state.assigned = undefined
-        if (permit.mustBeSettled) state.endWithResponse(permit, request)
+        permit.follow()
         if (responder.hasHeaders) responder.setHeaders(permit, reply)
       }
       if (permit.refusal === null) done()
@@ -103,7 +110,7 @@ export function createQuotaHook (
   /** Leaves an error to Fastify, which itself throws if it is responding to another error. */
   function passOn (error: unknown, request: FastifyRequest, done: HookHandlerDoneFunction): void {
     try {
-      done(error instanceof Error ? error : new TypeError(`${format(error)} was thrown`))
+      done(error instanceof Error ? error : new TypeError(`${formatType(error)} was thrown`))
     } catch (failure) {
       const message = 'an error after the decision of the quota could not be sent as a response'
       logFailure(request.log, failure, message)

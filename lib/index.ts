@@ -1,6 +1,5 @@
 export { quotaPlugin, quotaPlugin as default } from './plugin.js'
-export type { QuotaAcquirer, QuotaPermit } from './handler-permit.js'
-export type { AnyRequest, OfRequest } from './any-request.js'
+export type { AnyReply, AnyRequest, OfRequest, OfRequestOrNone } from './any-request.js'
 export {
   quotaDecisions,
   quotaSettlements,
@@ -33,6 +32,7 @@ export {
 } from './caller/authentication.js'
 export { callerKey, type UnidentifiedReason } from './caller/caller-key.js'
 export type { AuthenticationReader } from './caller/request-caller.js'
+export type { AcquireOptions, QuotaAcquirer } from './permit/acquire.js'
 export type { Amounts } from './permit/amounts.js'
 export type { Cost, CostRange } from './permit/cost.js'
 export type {
@@ -44,8 +44,9 @@ export type {
   UnavailableReason
 } from './permit/decision.js'
 export type { QuotaForgetter } from './permit/forget.js'
+export type { GivenQuotas } from './permit/given-costs.js'
 export type { QuotaInfo } from './permit/quota.js'
-export type { QuotaCharger, QuotaExtender, QuotaGrantReader } from './permit/request-permit.js'
+export type { QuotaPermit } from './permit/quota-permit.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
 export { usedTokens } from './permit/used-tokens.js'
 export { InsuredQuotaStore } from './store/insured/insured-store.js'
@@ -66,7 +67,7 @@ export type {
   QuotaStoreState,
   Settled
 } from './store/store.js'
-export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
+export type { RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
 export { quotaResponses, type QuotaResponse } from './refusal/responses.js'
 export type {
   Amount,

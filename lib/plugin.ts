@@ -1,7 +1,6 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { channelsOf } from './channels.js'
-import { createQuotaAcquirer, type QuotaAcquirer } from './handler-permit.js'
+import { formatType } from './errors.js'
 import { createQuotaHook } from './hook.js'
 import {
   configurationIn,
@@ -11,21 +10,16 @@ import {
 } from './limit/configuration.js'
 import { variableOf } from './limit/limit.js'
 import { Preferences } from './limit/preferences.js'
-import type { QuotaDecision } from './permit/decision.js'
+import { createQuotaAcquirer, type QuotaAcquirer } from './permit/acquire.js'
 import { createForgetter, type QuotaForgetter } from './permit/forget.js'
 import { Closing } from './permit/closing.js'
 import { QuotaList } from './permit/quota-list.js'
 import { QuotaLog } from './permit/quota-log.js'
 import type { Quota, QuotaInfo } from './permit/quota.js'
-import {
-  createQuotaCharger,
-  quotaExtend,
-  quotaGranted,
-  type QuotaCharger,
-  type QuotaExtender,
-  type QuotaGrantReader
-} from './permit/request-permit.js'
-import { decisionsAccessor, quotaAccessor } from './permit/request-state.js'
+import { PermitHandle, type QuotaPermit } from './permit/quota-permit.js'
+import { stateOf } from './permit/request-state.js'
+import type { PermitServer } from './permit/requester.js'
+import { addServerQuotas } from './permit/server-quotas.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
 import { Responder } from './refusal/responder.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
@@ -49,30 +43,19 @@ declare module 'fastify' {
     quotaConfig: QuotaConfig
     /** The quotas, in their order. */
     readonly quotas: readonly QuotaInfo[]
-    /** Decides on a request in the middle of its handler. */
+    /** Takes a permit in the middle of a handler, or without a request. */
     quotaAcquire: QuotaAcquirer
-    /** Reports what a request has used. */
-    quotaCharge: QuotaCharger
-    /** Takes more for a request in progress. */
-    quotaExtend: QuotaExtender
-    /** Returns how much of a unit a request was granted. */
-    quotaGranted: QuotaGrantReader
-    /** Returns the standing of a request's caller without counting the request. */
+    /** Returns the standing of a caller without counting anything. */
     quotaStanding: QuotaStandingReader
-    /** Removes a caller's own counter in every quota. */
+    /** Removes a caller's own counter in one quota, or in every one. */
     quotaForget: QuotaForgetter
   }
   interface FastifyRequest {
     /**
-     * The decision that refuses this request, or else that of its first quota; null if the request
-     * is subject to no quota.
+     * What the request has of its quotas. It is there for every request, and empty for one that is
+     * subject to no quota, or has not passed the hook of the plugin yet.
      */
-    quota: QuotaDecision | null
-    /**
-     * The decision of each quota on this request if it was admitted; the one that refuses it
-     * otherwise.
-     */
-    readonly quotaDecisions: readonly QuotaDecision[]
+    readonly quota: QuotaPermit
   }
   interface FastifyContextConfig {
     /** The mark of the route: its quotas beside those that list its operation. */
@@ -101,26 +84,28 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     // There is no variable of a limit that is a function.
     configured: configuration[variableOf(quota.preference)] ?? quota.configured
   }))
-  const channels = channelsOf(fastify.server)
-  const preferences = new Preferences(fastify.log, channels, options.preferenceTimeout)
+  const preferences = new Preferences(fastify.log, fastify.server, options.preferenceTimeout)
+  const { preferences: reader } = options
+  if (reader !== undefined && reader !== false) preferences.reader = reader
   const quotas = new QuotaList(settings, preferences)
   const named: Named<Quota> = (name, where) => quotas.named(name, where)
-  const closing = new Closing()
-  const quotaLog = new QuotaLog(fastify.log)
-  const server = { quotaLog, channels, closing }
+  // What a function of the host returned is not shown in the log.
+  const namedByRequest: Named<Quota> = (name, where) => quotas.named(name, where, formatType)
+  const server = {
+    server: fastify.server,
+    quotaLog: new QuotaLog(fastify.log),
+    closing: new Closing(),
+    hostTimeout: preferences.timeout
+  }
   const responder = new Responder(options)
-  const handlerPermits = { log: fastify.log, quotas, server, responder }
-  const requests = new RequestMatcher(quotas.all, paths, named)
+  const handlerPermits = { log: fastify.log, quotas, server, refuser: responder }
+  const requests = new RequestMatcher(quotas.all, paths, namedByRequest)
   const routes = new Routes(
     fastify,
     paths,
     defined.flatMap(({ operations }) => operations)
   )
-  // Accessors, because plain values would not reach the requests of scopes that existed before the
-  // decoration.
-  fastify.decorateRequest('quota', quotaAccessor)
-  fastify.decorateRequest('quotaDecisions', decisionsAccessor)
-  const { preferences: reader } = options
+  fastify.decorateRequest('quota', quotaAccessor(server, responder))
   if (!fastify.hasDecorator('quotaStore')) fastify.decorate('quotaStore', store)
   if (reader !== undefined && reader !== false && !fastify.hasDecorator('preferences')) {
     fastify.decorate('preferences', reader)
@@ -128,12 +113,9 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotaConfig', configuration)
   const described = describeQuotas(settings)
   fastify.decorate('quotas', described)
-  channels.quotas.add(described)
+  addServerQuotas(fastify.server, described)
   fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
-  fastify.decorate('quotaCharge', createQuotaCharger(quotaLog))
-  fastify.decorate('quotaExtend', quotaExtend)
-  fastify.decorate('quotaGranted', quotaGranted)
-  fastify.decorate('quotaStanding', createStandingReader(quotas))
+  fastify.decorate('quotaStanding', createStandingReader(quotas, server, fastify.log))
   fastify.decorate('quotaForget', createForgetter(quotas))
   fastify.addHook('onRoute', function quotaRoute (declared) {
     for (const method of [declared.method].flat()) {
@@ -156,7 +138,23 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.addHook('onClose', async function quotaClose () {
     stopLogging()
   })
-  settleBeforeClosing(fastify, closing)
+  settleBeforeClosing(fastify, server.closing)
+}
+
+/**
+ * The request decorator `quota`. An accessor, because a plain value would not reach the requests of
+ * scopes that existed before the decoration. It is made when it is asked for. Assigning to it has
+ * no effect.
+ */
+function quotaAccessor (server: PermitServer, responder: Responder) {
+  return {
+    getter (this: FastifyRequest): QuotaPermit {
+      const state = stateOf(this)
+      state.handle ??= new PermitHandle(state, server, responder)
+      return state.handle
+    },
+    setter (): void {}
+  }
 }
 
 /** Throws an `UnknownQuotaError` if the mark of a route names a quota that does not exist. */

@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import {
-  channelsOf,
   earlierQuotaDecisions,
   type EarlierQuotaDecision,
   type EarlierQuotaDecisionMessage
@@ -47,7 +46,7 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   registrations.add(fastify)
   // Made for the first request, because a host can add methods until then.
   let requests: ReturnType<typeof matcherOf> | undefined
-  const preferences = new Preferences(fastify.log, channelsOf(fastify.server))
+  const preferences = new Preferences(fastify.log, fastify.server)
   const configured = configuration[perMinuteVariable]
   const preference = preferences.of(preferenceOf('perMinute'), configured)
   const addresses = new Addresses(clock)

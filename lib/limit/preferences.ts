@@ -1,6 +1,6 @@
 import timers from 'node:timers'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import type { ServerChannels } from '../channels.js'
+import { preferenceFailures, type PreferenceFailure } from '../channels.js'
 import { formatType } from '../errors.js'
 import { logLine, loggableError } from '../log.js'
 import { withFunctions } from '../option-checks.js'
@@ -54,12 +54,12 @@ export class Preferences {
   reader: PreferenceReader | undefined
 
   /**
-   * @param channels Where the names of unavailable preferences are published.
+   * @param server The server of Node.js, which messages about unavailable preferences name.
    * @param timeout How long the host may take to determine a limit, in milliseconds.
    */
   constructor (
     readonly log: FastifyBaseLogger,
-    readonly channels: ServerChannels,
+    readonly server: object,
     readonly timeout = 1000
   ) {}
 
@@ -166,13 +166,14 @@ class Preference {
    * @param reason What is logged about it.
    */
   #failed (reason: object, message: string): undefined {
-    const { log, channels } = this.#preferences
+    const { log, server } = this.#preferences
     const isNew =
       this.#worksSince !== undefined && performance.now() - this.#worksSince >= recovery
     this.#worksSince = undefined
-    channels.preferenceFailures.publish(this.name)
+    const preference = this.name
+    preferenceFailures.publish({ server, preference } satisfies PreferenceFailure)
     if (!isNew) return
-    const properties = { ...reason, preference: this.name, configured: this.configured }
+    const properties = { ...reason, preference, configured: this.configured }
     logLine(log, 'warn', properties, message)
   }
 }

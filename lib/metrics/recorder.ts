@@ -2,14 +2,20 @@ import { subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
 import type { FastifyInstance } from 'fastify'
 import { Counter, Gauge, Histogram, type Metric } from 'prom-client'
 import {
-  channelsOf,
+  placeChanges,
+  preferenceFailures,
+  quotaDecisions,
+  quotaSettlements,
+  storeDurations,
+  type PreferenceFailure,
   type QuotaDecisionMessage,
   type QuotaPlaceChange,
   type QuotaSettlement,
-  type ServerChannels
+  type StoreDuration
 } from '../channels.js'
 import type { QuotaDecision, UnavailableReason } from '../permit/decision.js'
 import type { QuotaInfo } from '../permit/quota.js'
+import { serverQuotas } from '../permit/server-quotas.js'
 import {
   addStoreMetrics,
   labelsOfQuota,
@@ -30,7 +36,8 @@ const failures: Readonly<Record<UnavailableReason, { readonly isOfDefinition: bo
   mark: { isOfDefinition: true },
   limit: { isOfDefinition: true },
   cost: { isOfDefinition: true },
-  'time-zone': { isOfDefinition: true }
+  'time-zone': { isOfDefinition: true },
+  closing: { isOfDefinition: false }
 }
 
 /** The label `reason` of each series of an operation: empty unless something failed. */
@@ -47,13 +54,7 @@ const durationBuckets = [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5]
 
 const placeUnit = 'concurrent-requests'
 
-/** A server until it closes. */
-interface RecordedServer {
-  readonly channels: ServerChannels
-  /** The concurrent requests, by quota. */
-  readonly concurrent: Map<string, number>
-}
-
+/** What listens to a channel. */
 type Subscription = readonly [channel: Channel, listener: (message: unknown) => void]
 
 /** Counts in one registry what the quotas of servers publish. */
@@ -66,7 +67,8 @@ export class Recorder {
   readonly #failedPreferences: Counter<'preference'>
   readonly #durations: Histogram
 
-  readonly #servers = new Map<object, RecordedServer>()
+  /** The concurrent requests of each server until it closes, by quota. */
+  readonly #servers = new Map<object, Map<string, number>>()
 
   /** What was counted too much, by quota and unit: a counter can never decrease. */
   readonly #excess = new Map<string, number>()
@@ -147,12 +149,12 @@ export class Recorder {
   record (fastify: FastifyInstance): void {
     const { server } = fastify
     if (this.#servers.has(server)) return
-    const recorded = { channels: channelsOf(server), concurrent: new Map<string, number>() }
-    const subscriptions = this.#subscriptionsOf(recorded)
-    this.#servers.set(server, recorded)
+    const concurrent = new Map<string, number>()
+    this.#servers.set(server, concurrent)
+    const subscriptions = this.#subscriptionsOf(server, concurrent)
     for (const [{ name }, listener] of subscriptions) subscribe(name, listener)
     fastify.addHook('onReady', async () => {
-      this.#startUsed(recorded)
+      this.#startUsed(server)
     })
     fastify.addHook('onClose', async () => {
       this.#servers.delete(server)
@@ -160,19 +162,32 @@ export class Recorder {
     })
   }
 
-  #subscriptionsOf ({ channels, concurrent }: RecordedServer): readonly Subscription[] {
+  #subscriptionsOf (
+    server: object,
+    concurrent: Map<string, number>
+  ): readonly Subscription[] {
     return [
-      [channels.decisions, (message) => this.#countDecision(message as QuotaDecisionMessage)],
-      [channels.settlements, (message) => this.#countSettlement(message as QuotaSettlement)],
-      [channels.places, (message) => countPlace(concurrent, message as QuotaPlaceChange)],
-      [channels.preferenceFailures, (name) => this.#countPreference(name as string)],
-      [channels.storeDurations, (seconds) => this.#durations.observe(seconds as number)]
+      listen<QuotaDecisionMessage>(quotaDecisions, server, (message) => {
+        this.#countDecision(message)
+      }),
+      listen<QuotaSettlement>(quotaSettlements, server, (message) => {
+        this.#countSettlement(message)
+      }),
+      listen<QuotaPlaceChange>(placeChanges, server, (message) => {
+        countPlace(concurrent, message)
+      }),
+      listen<PreferenceFailure>(preferenceFailures, server, ({ preference }) => {
+        this.#failedPreferences.inc({ preference })
+      }),
+      listen<StoreDuration>(storeDurations, server, ({ seconds }) => {
+        this.#durations.observe(seconds)
+      })
     ]
   }
 
   /** What quotas have used starts at 0, as the decisions do. */
-  #startUsed ({ channels }: RecordedServer): void {
-    for (const { name, unit } of quotasOf(channels)) {
+  #startUsed (server: object): void {
+    for (const { name, unit } of serverQuotas(server)) {
       if (unit !== 'requests' && unit !== placeUnit) this.#used.inc({ quota: name, unit }, 0)
     }
   }
@@ -189,8 +204,9 @@ export class Recorder {
     this.decisions.inc({ ...labels, outcome, reason: outcome === 'unavailable' ? reason : '' })
     const isMistake = outcome === 'unavailable' && failures[reason].isOfDefinition
     if (quota === null || isMistake) return
-    // A limit of 0 is also that of a quota whose limit was not determined, for lack of a caller.
-    if (limit > 0 || outcome === 'disabled') this.#limits.set({ quota, unit }, limit)
+    // Without a caller, the limit can be undetermined.
+    const isKnown = limit > 0 || outcome === 'disabled' || outcome === 'rejected'
+    if (isKnown) this.#limits.set({ quota, unit }, limit)
     this.#overflows.inc({ quota, unit }, overflow ? 1 : 0)
   }
 
@@ -217,10 +233,6 @@ export class Recorder {
     this.#failedSettlements.inc({ quota, unit }, failed ? 1 : 0)
   }
 
-  #countPreference (preference: string): void {
-    this.#failedPreferences.inc({ preference })
-  }
-
   #addConcurrent (registry: QuotaMetricsRegistry): void {
     const servers = this.#servers
     registry.registerMetric(
@@ -231,7 +243,7 @@ export class Recorder {
         registers: [],
         collect () {
           this.reset()
-          for (const { concurrent } of servers.values()) {
+          for (const concurrent of servers.values()) {
             for (const [quota, count] of concurrent) this.inc({ quota, unit: placeUnit }, count)
           }
         }
@@ -240,13 +252,23 @@ export class Recorder {
   }
 
   #quotas (): QuotaInfo[] {
-    return [...this.#servers.values()].flatMap(({ channels }) => quotasOf(channels))
+    return [...this.#servers.keys()].flatMap(serverQuotas)
   }
 }
 
-/** Returns the quotas of all scopes of a server. */
-function quotasOf ({ quotas }: ServerChannels): QuotaInfo[] {
-  return [...quotas].flat()
+/** Listens to the messages of one server on a channel. */
+function listen<Message extends { readonly server: object }> (
+  channel: Channel,
+  server: object,
+  receive: (message: Message) => void
+): Subscription {
+  return [
+    channel,
+    (published) => {
+      const message = published as Message
+      if (message.server === server) receive(message)
+    }
+  ]
 }
 
 function countPlace (concurrent: Map<string, number>, { quota, change }: QuotaPlaceChange): void {

@@ -1,4 +1,4 @@
-import { format } from '../errors.js'
+import { formatType } from '../errors.js'
 import { isNatural } from '../option-checks.js'
 import { isPromise, ignoreRejection } from '../promises.js'
 import type { QuotaLog } from './quota-log.js'
@@ -15,7 +15,7 @@ const rule = 'the amounts must be a number of tokens, or an object such as { tok
  * Returns the amounts by unit, which are not checked. Throws a `TypeError` if the value is neither
  * a number nor an object of amounts, and whatever its getters throw.
  */
-export function amountsByUnit (amounts: unknown): [unit: string, amount: unknown][] {
+function amountsByUnit (amounts: unknown): [unit: string, amount: unknown][] {
   if (typeof amounts === 'number') return [['tokens', amounts]]
   if (typeof amounts !== 'object' || amounts === null) throw wrongAmounts(amounts)
   if (isPromise(amounts)) {
@@ -40,7 +40,7 @@ export function amountsOfReport (
         possible.push([unit, amount])
       } else {
         ignoreRejection(amount)
-        log.wrongAmount(unit, amount)
+        log.wrongAmount(amount)
       }
     }
   } catch (error) {
@@ -50,5 +50,5 @@ export function amountsOfReport (
 }
 
 function wrongAmounts (amounts: unknown): TypeError {
-  return new TypeError(`${rule}; it got ${format(amounts)}`)
+  return new TypeError(`${rule}; it got ${formatType(amounts)}`)
 }

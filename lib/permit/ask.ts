@@ -1,56 +1,24 @@
+import { storeDurations, type StoreDuration } from '../channels.js'
 import { logFailure } from '../log.js'
-import { then, type Eventual } from '../promises.js'
+import { isPromise, then, type Eventual } from '../promises.js'
+import { acquireFrom } from '../store/checks.js'
 import { acquireSideBySide } from '../store/side-by-side.js'
-import { assertAcquisitions } from '../store/checks.js'
-import type { Acquisition, Acquisitions, Demand, QuotaStore } from '../store/store.js'
-import { decide } from './decide.js'
+import type { Acquisitions, Demand, QuotaStore, Settled } from '../store/store.js'
+import { decideBy } from './decide.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 
 /**
- * Asks the stores of the enforced quotas of a request, in one step for each store. If all of them
- * admit the request, asks those of its shadow quotas, each on its own. Notes what they answered.
- * Neither throws nor rejects.
+ * Asks the stores of the quotas of a request, in one step for each store, and decides by what they
+ * return. Asks none if one of the quotas refuses the request without its store. Neither throws nor
+ * rejects.
  */
 export function ask (quotas: readonly QuotaOfRequest[], requester: Requester): Eventual<void> {
-  for (const { quota } of quotas) {
-    if (!quota.isEnforced) return askShadowsLast(quotas, requester)
-  }
-  return askTogether(quotas, requester)
-}
-
-function askShadowsLast (
-  quotas: readonly QuotaOfRequest[],
-  requester: Requester
-): Eventual<void> {
-  const enforced = quotas.filter(({ quota }) => quota.isEnforced)
-  return then(askTogether(enforced, requester), () => {
-    decide(enforced)
-    const isRefused = enforced.some((each) => each.refuses)
-    return isRefused ? undefined : askShadows(quotas, requester)
-  })
-}
-
-function askShadows (quotas: readonly QuotaOfRequest[], requester: Requester): Eventual<void> {
-  const asking: Promise<void>[] = []
-  for (const each of quotas) {
-    if (each.quota.isEnforced) continue
-    const asked = askTogether([each], requester)
-    if (asked instanceof Promise) asking.push(asked)
-  }
-  if (asking.length > 0) return Promise.all(asking).then(() => {})
-}
-
-/** Asks nothing if one of the quotas refuses the request without its store. */
-function askTogether (
-  quotas: readonly QuotaOfRequest[],
-  requester: Requester
-): Eventual<void> {
   const asked: QuotaOfRequest[] = []
   const demands: Demand[] = []
   let hasSeveralStores = false
   for (const each of quotas) {
-    if (each.refuses) return
+    if (each.isRefused) return
     if (each.demand === null) continue
     hasSeveralStores ||= asked[0] !== undefined && asked[0].quota.store !== each.quota.store
     asked.push(each)
@@ -58,18 +26,18 @@ function askTogether (
   }
   const [first] = asked
   if (first === undefined) return
-  const { storeDurations } = requester.server.channels
   const startedAt = storeDurations.hasSubscribers ? performance.now() : null
   const asking = hasSeveralStores
     ? askSeveral(asked, requester)
     : askStore(first.quota.store, asked, demands, requester)
   if (startedAt === null) return asking
   return then(asking, () => {
-    storeDurations.publish((performance.now() - startedAt) / 1000)
+    const seconds = (performance.now() - startedAt) / 1000
+    storeDurations.publish({ server: requester.server.server, seconds } satisfies StoreDuration)
   })
 }
 
-/** Asks one store about all of these quotas in one step. Notes what it returned. */
+/** Asks one store about all of these quotas in one step. */
 function askStore (
   store: QuotaStore,
   asked: readonly QuotaOfRequest[],
@@ -77,51 +45,31 @@ function askStore (
   requester: Requester
 ): Eventual<void> {
   try {
-    const acquisitions: unknown = store.acquire(demands)
-    // A promise of them, or what is found unusable once it has been awaited.
-    if (!Array.isArray(acquisitions)) return noteLater(acquisitions, asked, demands, requester)
-    assertAcquisitions(acquisitions, demands)
-    note(acquisitions, asked)
+    const acquisitions = acquireFrom(store, demands)
+    if (isPromise(acquisitions)) return decideLater(acquisitions, asked, requester)
+    decideEach(acquisitions, asked)
   } catch (error) {
-    noteFailure(error, asked, requester)
+    fail(error, asked, requester)
   }
 }
 
-async function noteLater (
-  acquiring: unknown,
+async function decideLater (
+  acquiring: PromiseLike<Acquisitions>,
   asked: readonly QuotaOfRequest[],
-  demands: readonly Demand[],
   requester: Requester
 ): Promise<void> {
   try {
-    const acquisitions = await acquiring
-    assertAcquisitions(acquisitions, demands)
-    note(acquisitions, asked)
+    decideEach(await acquiring, asked)
   } catch (error) {
-    noteFailure(error, asked, requester)
+    fail(error, asked, requester)
   }
 }
 
-/** Notes what stores have returned, one acquisition for each of the quotas. */
-function note (acquisitions: Acquisitions, asked: readonly QuotaOfRequest[]): void {
-  let index = 0
-  for (const each of asked) {
-    each.acquisition = acquisitions[index] ?? null
-    index += 1
-  }
-}
-
-function noteFailure (
-  error: unknown,
-  asked: readonly QuotaOfRequest[],
-  { log }: Requester
-): void {
-  const counters = asked.map(({ quota }) => quota.counters)
-  logFailure(log, error, 'the quota store failed; the request is not counted', { counters })
-  for (const each of asked) each.hasStoreFailed = true
-}
-
-/** Asks all stores at the same time. What one counts while another rejects is settled with 0. */
+/**
+ * Asks several stores at the same time, but none after one that rejects at once. What one counts
+ * while another rejects or fails is given back, and so is what it grants beyond the others in its
+ * unit.
+ */
 async function askSeveral (
   asked: readonly QuotaOfRequest[],
   requester: Requester
@@ -129,36 +77,65 @@ async function askSeveral (
   // The start-up does not check the default quota if it seems unused.
   if (asked.some(({ quota }) => quota.store.settle === undefined)) {
     const error = new TypeError('of several stores of a request, each needs the function settle')
-    return noteFailure(error, asked, requester)
+    return fail(error, asked, requester)
   }
   const stores = new Map<Demand, QuotaStore>()
   for (const { demand, quota } of asked) {
     if (demand !== null) stores.set(demand, quota.store)
   }
-  const acquisitions = await acquireSideBySide(
-    stores,
-    async (store, part) => {
-      const askedHere = asked.filter(({ quota }) => quota.store === store)
-      await askStore(store, askedHere, part, requester)
-      // All null if the store has failed, so that what the others count is settled with 0.
-      return askedHere.map(({ acquisition }) => acquisition)
-    },
-    (store, acquisition) => {
-      requester.server.closing.waitFor(takeBack(store, acquisition, requester))
-    }
-  )
-  note(acquisitions, asked)
+  try {
+    const acquisitions = await acquireSideBySide(stores, {
+      acquire (store, part) {
+        function failed (error: unknown): never {
+          fail(error, asked.filter(({ quota }) => quota.store === store), requester)
+          throw error
+        }
+        try {
+          const acquiring = acquireFrom(store, part)
+          return isPromise(acquiring) ? acquiring.then((each) => each, failed) : acquiring
+        } catch (error) {
+          return failed(error)
+        }
+      },
+      settle (store, receipt, less) {
+        requester.server.closing.waitFor(giveBack(store, receipt, less, requester))
+      }
+    })
+    decideEach(acquisitions, asked)
+  } catch {
+    // The quotas of the store that failed refuse the request.
+  }
 }
 
-/** Settles with 0 what was counted for a request that does not use it. Never rejects. */
-export async function takeBack (
+/** @param acquisitions One for each of the quotas. */
+function decideEach (acquisitions: Acquisitions, asked: readonly QuotaOfRequest[]): void {
+  let index = 0
+  for (const each of asked) {
+    const acquisition = acquisitions[index] ?? null
+    index += 1
+    if (each.demand !== null && acquisition !== null) decideBy(each, each.demand, acquisition)
+  }
+}
+
+function fail (error: unknown, asked: readonly QuotaOfRequest[], { log }: Requester): void {
+  const counters = asked.map(({ quota }) => quota.counters)
+  logFailure(log, error, 'the quota store failed; the request is not counted', { counters })
+  for (const each of asked) {
+    const callerKey = each.demand?.callerKey ?? null
+    each.decideWithout({ outcome: 'unavailable', reason: 'store', callerKey })
+  }
+}
+
+/** Gives back what was counted for a request that does not use it. Never rejects. */
+export async function giveBack (
   store: QuotaStore,
-  acquisition: Acquisition,
+  receipt: unknown,
+  less: Settled,
   { log }: Requester
 ): Promise<void> {
   try {
-    await store.settle?.(acquisition, 0)
+    await store.settle?.(receipt, less)
   } catch (error) {
-    logFailure(log, error, 'what is not used could not be taken back from the quota store')
+    logFailure(log, error, 'what is not used could not be given back to the quota store')
   }
 }

@@ -4,7 +4,7 @@ import { required } from '../required.js'
 const longestSilence = 1000
 
 /** A permit that has not ended. */
-interface OpenPermit {
+export interface OpenPermit {
   /** Where `Closing` lists it; undefined if it does not. */
   position: number | undefined
   /** Never rejects. */
@@ -40,7 +40,7 @@ export class Closing {
   }
 
   /** Makes a server that closes wait for a promise, whose rejection is the caller's to handle. */
-  waitFor (promise: Promise<unknown>): void {
+  waitFor (promise: PromiseLike<unknown>): void {
     this.#pending.add(promise)
   }
 
@@ -71,7 +71,7 @@ class Pending {
   #left = 0
   #onSettled: (() => void) | undefined
 
-  add (promise: Promise<unknown>): void {
+  add (promise: PromiseLike<unknown>): void {
     this.#left += 1
     const settled = (): void => {
       this.#left -= 1

@@ -13,35 +13,24 @@ import type { Requester } from './requester.js'
  */
 const waitForHeld = 1000
 
-/** Decides on a request in each of its quotas by what the stores have answered. */
-export function decide (quotas: readonly QuotaOfRequest[]): void {
-  for (const each of quotas) {
-    if (each.decision !== null || each.demand === null) continue
-    if (each.hasStoreFailed) {
-      const { callerKey } = each.demand
-      each.decideWithout({ outcome: 'unavailable', reason: 'store', callerKey })
-    } else if (each.acquisition !== null) {
-      decideByAnswer(each, each.demand, each.acquisition)
-    }
-  }
-}
-
-function decideByAnswer (each: QuotaOfRequest, demand: Demand, acquisition: Acquisition): void {
+/** Decides on a request in one quota by what its store has returned for its demand. */
+export function decideBy (each: QuotaOfRequest, demand: Demand, acquisition: Acquisition): void {
   const { quota } = each
   const windowRemaining = timeLeft(acquisition, demand)
   let retryAfter: number | null = null
   if (!acquisition.admitted) {
-    each.refuses = quota.isEnforced
     each.wait = waitAfter(acquisition, demand, windowRemaining)
     retryAfter = each.wait === Infinity ? null : secondsOf(each.wait)
   }
+  each.acquisition = acquisition
   each.decision = {
     outcome: acquisition.admitted ? 'admitted' : 'rejected',
+    reason: null,
+    reference: each.reference,
     quota: quota.name,
     unit: quota.unit,
     period: quota.period,
     window: quota.window,
-    reason: null,
     operation: each.operation,
     enforced: quota.isEnforced,
     limit: each.limit,
@@ -51,7 +40,8 @@ function decideByAnswer (each: QuotaOfRequest, demand: Demand, acquisition: Acqu
     granted: acquisition.granted,
     windowRemaining,
     retryAfter,
-    overflow: acquisition.overflow
+    overflow: acquisition.overflow === true,
+    waited: 0
   }
 }
 
@@ -64,8 +54,7 @@ function waitAfter (
   demand: Demand,
   windowRemaining: number | null
 ): number {
-  // There is never room.
-  if (demand.limit === 0 || demand.least > demand.limit) return Infinity
+  if (!hasRoom(0, demand)) return Infinity
   // A caller waits for what others hold, and not for its window, if nothing else takes the room.
   if (windowRemaining === null || hasRoom(count - held, demand)) return waitForHeld
   return windowRemaining
@@ -99,7 +88,7 @@ export function refusalAmong (quotas: readonly QuotaOfRequest[]): QuotaDecision 
   let longestWait = 0
   for (const each of quotas) {
     const { decision, wait } = each
-    if (decision === null || !each.refuses) continue
+    if (decision === null || !each.isRefused) continue
     const precedence = precedenceOf(decision)
     if (precedence > highest || (precedence === highest && wait > longestWait)) {
       refusal = decision
@@ -123,16 +112,14 @@ export function publishDecisions (
   decisions: readonly QuotaDecision[],
   requester: Requester
 ): void {
-  const { request, server } = requester
-  const { decisions: decisionsOfServer } = server.channels
+  const { request } = requester
+  const { server, quotaLog } = requester.server
   for (const decision of decisions) {
-    if (quotaDecisions.hasSubscribers || decisionsOfServer.hasSubscribers) {
-      const message = { request, decision } satisfies QuotaDecisionMessage
-      quotaDecisions.publish(message)
-      decisionsOfServer.publish(message)
+    if (quotaDecisions.hasSubscribers) {
+      quotaDecisions.publish({ server, request, decision } satisfies QuotaDecisionMessage)
     }
     const { outcome, overflow } = decision
     const isUsual = (outcome === 'admitted' || outcome === 'disabled') && !overflow
-    if (!isUsual) server.quotaLog.decided(decision, request, requester.log)
+    if (!isUsual) quotaLog.decided(decision, request, requester.log)
   }
 }

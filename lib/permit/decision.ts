@@ -4,10 +4,11 @@ import type { Quota, QuotaInfo } from './quota.js'
 
 /**
  * What failed, so that no decision could be made: the store, the host's authentication, the mark of
- * the route, the limit, the cost, or the time zone.
+ * the route, the limit, the cost, or the time zone; `closing` if the server closed while the
+ * request waited.
  */
 export type UnavailableReason =
-  'store' | 'authentication' | 'mark' | 'limit' | 'cost' | 'time-zone'
+  'store' | 'authentication' | 'mark' | 'limit' | 'cost' | 'time-zone' | 'closing'
 
 /** What every decision holds. It never contains an identity. */
 interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
@@ -18,6 +19,8 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
   readonly outcome: Outcome
   /** Why the request has no caller, or what failed; null for any other outcome. */
   readonly reason: Reason
+  /** The id of the request, or what `quotaAcquire` was given; null if it was given none. */
+  readonly reference: string | null
   /**
    * The name of the quota: `default`, or a key of the option `quotas`; null if the mark of the
    * route failed.
@@ -26,12 +29,15 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
   /**
    * The protected operation that the request reached. Its path is that of the operation or the
    * pattern of the route, with the prefix, never what a client sent: `*` if no route matched. Null
-   * for a permit that was acquired for an authentication.
+   * for a permit without a request.
    */
   readonly operation: Operation | null
   /** Whether the decision determined the response; false in shadow mode. */
   readonly enforced: boolean
-  /** The effective limit; 0 if the quota is disabled, or if no limit was determined. */
+  /**
+   * The effective limit. 0 if the quota is disabled, if a function leaves the caller nothing, or if
+   * no limit was determined; `Infinity` if a function returned that.
+   */
   readonly limit: number
   /**
    * The caller's digest; null if there is no caller, if it was not determined, or if it does not
@@ -51,12 +57,14 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
   readonly windowRemaining: number | null
   /**
    * Seconds, as in the `Retry-After` header of a refusal for this decision. Null if it is admitted,
-   * disabled or unauthenticated, and if the request can never be admitted because its cost is above
-   * the limit.
+   * disabled or unauthenticated, and if the request can never be admitted, because its cost is
+   * above the limit or the limit leaves nothing.
    */
   readonly retryAfter: number | null
   /** Whether the shared overflow counter is used because the caller cap is reached. */
   readonly overflow: boolean
+  /** How long the request waited for room, in milliseconds; 0 if it did not. */
+  readonly waited: number
 }
 
 /**
@@ -96,15 +104,22 @@ type QuotaOfDecision = Pick<Quota, 'unit' | 'period' | 'window' | 'isEnforced'> 
   readonly name: string | null
 }
 
+/** What a decision says of its request. */
+interface RequestOfDecision {
+  readonly operation: Operation | null
+  readonly reference: string | null
+}
+
 /** Returns a decision that no store has made. */
 export function uncounted (
   quota: QuotaOfDecision,
-  operation: Operation | null,
+  { operation, reference }: RequestOfDecision,
   limit: number,
   outcome: OutcomeWithoutStore
 ): QuotaDecision {
   return {
     ...outcome,
+    reference,
     quota: quota.name,
     unit: quota.unit,
     period: quota.period,
@@ -117,6 +132,7 @@ export function uncounted (
     granted: null,
     windowRemaining: null,
     retryAfter: outcome.outcome === 'unavailable' ? 1 : null,
-    overflow: false
+    overflow: false,
+    waited: 0
   }
 }

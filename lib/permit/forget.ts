@@ -1,30 +1,44 @@
-import { format } from '../errors.js'
+import { isAuthentication, type Authentication } from '../caller/authentication.js'
+import { callerKey } from '../caller/caller-key.js'
+import { formatType } from '../errors.js'
+import { assertCallerKey } from '../store/checks.js'
 import type { QuotaList } from './quota-list.js'
 
 /**
- * Removes a caller's own counter in every quota. The next request of the caller opens new windows.
+ * Removes a caller's own counter in one quota, or in every one. The next request of the caller
+ * opens a new window.
  *
- * @param callerKey The caller's digest, as returned by `callerKey`.
- * @returns A promise that rejects with a `TypeError` for anything but a caller key, and if a store
+ * @param caller The caller's digest, as returned by `callerKey`, or its authentication.
+ * @param name The name of the quota. Default: every quota.
+ * @returns A promise that rejects with a `TypeError` if there is no such caller, and if a store
  *   fails or has no `forget`, after all others have forgotten the caller.
+ * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with that
+ *   name.
  */
-export type QuotaForgetter = (callerKey: string) => Promise<void>
-
-const callerKeyPattern = /^[0-9a-f]{64}$/
+export type QuotaForgetter = (caller: string | Authentication, name?: string) => Promise<void>
 
 /** Creates the function for the decorator `fastify.quotaForget`. */
 export function createForgetter (quotas: QuotaList): QuotaForgetter {
-  return async function quotaForget (callerKey) {
-    if (typeof callerKey !== 'string' || !callerKeyPattern.test(callerKey)) {
-      const rule = 'must have 64 hexadecimal digits in lower case'
-      throw new TypeError(`fastify-llm-quota: the caller key ${rule}; it got ${format(callerKey)}`)
-    }
-    const forgotten = quotas.all.map(async ({ store, counters }) => {
+  return async function quotaForget (caller, name) {
+    const named = name === undefined ? quotas.all : [quotas.named(name, 'quotaForget')]
+    const key = keyOf(caller)
+    const forgotten = named.map(async ({ store, counters }) => {
       if (store.forget === undefined) throw new TypeError('the quota store has no function forget')
-      await store.forget(callerKey, counters)
+      await store.forget(counters, key)
     })
     for (const result of await Promise.allSettled(forgotten)) {
       if (result.status === 'rejected') throw result.reason
     }
   }
+}
+
+/** Returns the key of a caller. Throws a `TypeError` if there is none. */
+function keyOf (caller: unknown): string {
+  const key = isAuthentication(caller) ? callerKey(caller) : caller
+  if (key !== null) {
+    assertCallerKey(key)
+    return key
+  }
+  const what = formatType(caller)
+  throw new TypeError(`fastify-llm-quota: the authentication has no caller key; it got ${what}`)
 }

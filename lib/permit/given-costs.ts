@@ -1,68 +1,72 @@
-import { OptionError } from '../errors.js'
-import { isObject } from '../option-checks.js'
-import { ignoreRejection, isPromise } from '../promises.js'
-import { costRule, rangeOf, type CostRange } from './cost.js'
+import { OptionError, formatType } from '../errors.js'
+import { entriesOf, isPlain } from '../option-checks.js'
+import { ignoreRejection } from '../promises.js'
+import { costRule, rangeOf, type Cost, type CostRange } from './cost.js'
 import type { Quota } from './quota.js'
+import type { QuotaList } from './quota-list.js'
+
+/** The quotas of a permit: a name, names, or costs by name; null for that of the definition. */
+export type GivenQuotas = string | readonly string[] | Readonly<Record<string, Cost | null>>
 
 /** The costs that a handler gives, by the name of the quota. */
 export type GivenCosts = ReadonlyMap<string, CostRange>
 
-/** Throws an `OptionError` if a cost is a function, for which there is no request. */
-export function assertNoFunctions (quotas: readonly Quota[], given: GivenCosts): void {
-  for (const { name, cost } of quotas) {
-    if (typeof cost !== 'function' || given.has(name)) continue
-    const rule = 'must be given, because the cost of the quota is a function of the request'
-    throw new OptionError(`costs.${name}`, rule, undefined)
-  }
+/** The quotas that a handler names, in their order, with the costs that it gives. */
+export interface NamedQuotas {
+  readonly quotas: readonly Quota[]
+  readonly costs: GivenCosts
 }
 
-/** Returns the costs that a handler gives, by quota, or throws an `OptionError`. */
-export function givenCosts (quotas: readonly Quota[], costs: unknown): GivenCosts {
-  const given = new Map<string, CostRange>()
-  if (costs === undefined) return given
-  const [only] = quotas
-  const range = rangeOf(costs)
-  if (range !== null && only !== undefined) {
-    if (quotas.length > 1) {
-      const rule = 'must be an object with the cost of each quota by name'
-      throw new OptionError('costs', rule, costs)
-    }
-    given.set(only.name, checkedRange(only, costs, range, 'costs'))
-    return given
+/**
+ * Returns the quotas that a handler names, with the costs that it gives. Throws an
+ * `UnknownQuotaError` or an `OptionError`.
+ */
+export function namedQuotas (given: unknown, list: QuotaList): NamedQuotas {
+  const entries = entriesIn(given)
+  const names = entries.map(([name]) => name)
+  const quotas = list.allNamed(names, 'quotaAcquire')
+  if (quotas.length === 0) {
+    throw new OptionError('quotas', 'must contain the name of a quota', given)
   }
-  // The entries of a promise, a Map or another collection are no costs.
-  if (!isObject(costs) || isPromise(costs) || Symbol.iterator in costs) {
-    ignoreRejection(costs)
-    throw new OptionError('costs', 'must be a cost, or an object with costs by quota', costs)
+  const costs = new Map<string, CostRange>()
+  for (const [name, cost] of entries) {
+    if (cost !== null) costs.set(name, rangeFor(list.named(name, 'quotaAcquire'), cost))
   }
-  for (const [name, cost] of Object.entries(costs)) {
-    const quota = quotas.find((each) => each.name === name)
-    if (quota === undefined) {
-      const rule =
-        'must be for one of the given quotas, or an end of a range with a least not above the most'
-      throw new OptionError(`costs.${name}`, rule, cost)
-    }
-    given.set(name, checkedRange(quota, cost, rangeOf(cost), `costs.${name}`))
-  }
-  return given
+  return { quotas, costs }
 }
 
-/** @param range The range of the cost; null if it is none. */
-function checkedRange (
-  quota: Quota,
-  cost: unknown,
-  range: CostRange | null,
-  option: string
-): CostRange {
+/** Returns the names with the cost of each, which is not checked; null if none is given. */
+function entriesIn (given: unknown): readonly [name: string, cost: unknown][] {
+  if (typeof given === 'string') return [[given, null]]
+  if (Array.isArray(given)) return given.map((name: string) => [name, null])
+  if (isPlain(given)) return entriesOf(given)
+  ignoreRejection(given)
+  const rule = 'must be a name, an array of names, or a plain object with costs by name'
+  throw new OptionError('quotas', rule, given, formatType)
+}
+
+function rangeFor (quota: Quota, cost: unknown): CostRange {
+  const option = `quotas.${quota.name}`
   if (quota.longestWindow === null) {
-    throw new OptionError(option, 'must not be set for a quota of concurrent requests', cost)
+    const rule = 'must be null for a quota of concurrent requests, since a place costs 1'
+    throw new OptionError(option, rule, cost)
   }
+  const range = rangeOf(cost)
   if (range === null) {
     ignoreRejection(cost)
-    throw new OptionError(option, costRule, cost)
+    throw new OptionError(option, `${costRule}, or null`, cost)
   }
   if (quota.unit === 'requests' && typeof cost !== 'number') {
     throw new OptionError(option, 'must be a number for a quota of requests', cost)
   }
   return range
+}
+
+/** Throws an `OptionError` if a cost is a function, for which there is no request. */
+export function assertNoFunctions ({ quotas, costs }: NamedQuotas): void {
+  for (const { name, cost } of quotas) {
+    if (typeof cost !== 'function' || costs.has(name)) continue
+    const rule = 'must be given, because the cost of the quota is a function of the request'
+    throw new OptionError(`quotas.${name}`, rule, undefined)
+  }
 }

@@ -1,49 +1,50 @@
-import type { QuotaPlaceChange } from '../channels.js'
-import { logFailure } from '../log.js'
-import { required } from '../required.js'
-import { amountsOfReport, type Amounts } from './amounts.js'
-import { takeBack } from './ask.js'
+import { isPromise, then, type Eventual } from '../promises.js'
+import type { OpenPermit } from './closing.js'
+import { Counted } from './counted.js'
 import type { QuotaDecision } from './decision.js'
+import type { Holding } from './holding.js'
+import { Place } from './place.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 import { Usage } from './usage.js'
 
-/** What a request has of its quotas: the decisions, and what is to be settled in the end. */
-export class Permit {
-  readonly requester: Requester
-  /** The quotas of the request, in their order. */
-  readonly quotas: readonly QuotaOfRequest[]
+/** What has been decided on a request. */
+export interface Decided {
   /** The decision that refuses; null if the request is admitted. */
   readonly refusal: QuotaDecision | null
   /** Those of an admitted request, in the order of its quotas, or the one that refuses it. */
   readonly decisions: readonly QuotaDecision[]
-  /** Whether the permit has places, or uses a unit, which must be settled when it ends. */
-  readonly mustBeSettled: boolean
-  /** Where `Closing` lists it. */
+  /** The permits of its shadow quotas, one for each. They refuse nothing. */
+  readonly shadows?: readonly Eventual<Permit>[]
+}
+
+/** What a request has of its quotas: the decisions, and a holding of each quota that counted it. */
+export class Permit implements OpenPermit {
+  readonly requester: Requester
+  /** The enforced quotas of the request, in their order; of a shadow permit, its quota. */
+  readonly quotas: readonly QuotaOfRequest[]
+  readonly refusal: QuotaDecision | null
+  readonly decisions: readonly QuotaDecision[]
+  /** Whether something is to be settled when the permit ends. */
+  mustBeSettled = false
   position: number | undefined = undefined
+  readonly #shadows: readonly Eventual<Permit>[]
   #settled: Promise<void> | undefined
 
-  constructor (
-    requester: Requester,
-    quotas: readonly QuotaOfRequest[],
-    refusal: QuotaDecision | null,
-    decisions: readonly QuotaDecision[]
-  ) {
+  constructor (requester: Requester, quotas: readonly QuotaOfRequest[], decided: Decided) {
+    const { refusal, decisions, shadows = none } = decided
     this.requester = requester
     this.quotas = quotas
     this.refusal = refusal
     this.decisions = decisions
-    let mustBeSettled = false
-    if (refusal === null) {
-      for (const each of quotas) {
-        // What counts requests is final.
-        if (each.quota.unit === 'requests' || !each.isCounted) continue
-        begin(each, requester)
-        mustBeSettled = true
-      }
+    this.#shadows = shadows
+    if (refusal !== null) return
+    let mustBeSettled = shadows.some((shadow) => isPromise(shadow) || shadow.mustBeSettled)
+    for (const each of quotas) {
+      each.holding = holdingOf(each, requester)
+      if (each.holding !== null && !each.holding.isFinal) mustBeSettled = true
     }
-    this.mustBeSettled = mustBeSettled
-    if (mustBeSettled) requester.server.closing.add(this)
+    if (mustBeSettled) this.#open()
   }
 
   get hasEnded (): boolean {
@@ -51,111 +52,93 @@ export class Permit {
   }
 
   /**
-   * Returns what was granted of a unit, extensions included: the least of the enforced quotas that
-   * count it. Null if the request was not admitted, or if none of them counts it.
+   * Returns what was granted of a unit: the least of the enforced quotas that count it. Null if the
+   * request was not admitted, or if none of them counts it with a limit.
    */
   granted (unit: string): number | null {
-    if (this.refusal !== null) return null
     let least: number | null = null
-    for (const { quota, acquisition, usage } of this.quotas) {
-      if (quota.unit !== unit || !quota.isEnforced || acquisition === null) continue
-      const granted = usage === null ? acquisition.granted : usage.granted
-      least = least === null ? granted : Math.min(least, granted)
+    for (const { quota, holding, limit } of this.quotas) {
+      if (quota.unit !== unit || holding === null || limit === Infinity) continue
+      least = Math.min(least ?? holding.granted, holding.granted)
     }
     return least
   }
 
-  /** Reports what was used, also after the permit has ended. Never rejects. */
-  async charge (amounts: Amounts): Promise<void> {
-    if (this.refusal !== null) return
-    const { quotaLog, closing } = this.requester.server
-    const reports: Promise<void>[] = []
-    for (const [unit, amount] of amountsOfReport(amounts, quotaLog)) {
-      for (const { quota, usage } of this.quotas) {
-        if (quota.unit === unit && usage !== null) reports.push(usage.report(amount))
+  /** Whether one of its quotas counts a unit, even if it is disabled or has no room. */
+  counts (unit: string): boolean {
+    return this.quotas.some(({ quota }) => quota.unit === unit)
+  }
+
+  /** Reports what was used of a unit, also after the permit has ended. Never rejects. */
+  async report (unit: string, amount: number): Promise<void> {
+    const reports: PromiseLike<void>[] = []
+    for (const { quota, holding } of this.quotas) {
+      if (quota.unit !== unit || holding === null) continue
+      reports.push(holding.report(amount))
+      if (!this.mustBeSettled) {
+        this.#open()
+        this.follow()
       }
     }
-    const countsTokens = this.quotas.some(({ quota }) => quota.unit === 'tokens')
-    if (typeof amounts === 'number' && !countsTokens) quotaLog.uncountedTokens()
+    for (const shadow of this.#shadows) {
+      reports.push(Promise.resolve(then(shadow, (permit) => permit.report(unit, amount))))
+    }
     const reported = Promise.all(reports)
-    closing.waitFor(reported)
+    this.requester.server.closing.waitFor(reported)
     await reported
+  }
+
+  /** Ends the permit with the response of its request, if something is to be settled then. */
+  follow (): void {
+    if (this.mustBeSettled && !this.hasEnded) this.requester.response?.endWithResponse(this)
   }
 
   /** Settles what was used and frees the places, once. Never rejects. */
   end (): Promise<void> {
-    this.#settled ??= this.#settleEach((each) =>
-      each.usage === null ? this.#free(each) : each.usage.end()
-    )
+    this.#settled ??= this.#settleEach((holding) => holding.end(), (shadow) => shadow.end())
     return this.#settled
   }
 
   /**
-   * Settles everything with 0, requests too, because the operation does not run: the host has
-   * responded in the meantime. Never rejects.
+   * Gives everything back, requests too, because the operation does not run: the host has responded
+   * in the meantime. Never rejects.
    */
   cancel (): Promise<void> {
-    this.#settled ??= this.#settleEach((each) => {
-      if (each.quota.unit === 'requests') return this.#takeBack(each)
-      return each.usage === null ? this.#free(each) : each.usage.cancel()
-    })
+    this.#settled ??= this.#settleEach((holding) => holding.cancel(), (shadow) => shadow.cancel())
     return this.#settled
   }
 
-  async #settleEach (settle: (each: QuotaOfRequest) => Promise<void>): Promise<void> {
-    if (this.refusal !== null) return
+  /** Lists it among what ends when the server closes. */
+  #open (): void {
+    this.mustBeSettled = true
+    if (!this.hasEnded) this.requester.server.closing.add(this)
+  }
+
+  async #settleEach (
+    settle: (holding: Holding) => Promise<void>,
+    settleShadow: (shadow: Permit) => Promise<void>
+  ): Promise<void> {
     const { closing } = this.requester.server
     closing.delete(this)
-    const settling: Promise<void>[] = []
-    for (const each of this.quotas) {
-      const settled = settle(each)
-      // Each by itself, because a server that closes waits as long as a store settles any of them.
-      closing.waitFor(settled)
-      settling.push(settled)
+    this.requester.response?.forget(this)
+    const settling: PromiseLike<void>[] = []
+    for (const { holding } of this.quotas) {
+      if (holding !== null) settling.push(settle(holding))
     }
+    for (const shadow of this.#shadows) settling.push(Promise.resolve(then(shadow, settleShadow)))
+    // Each by itself, because a server that closes waits as long as a store settles any of them.
+    for (const each of settling) closing.waitFor(each)
     await Promise.all(settling)
   }
-
-  /** Frees a place, if the quota has given one. */
-  async #free (each: QuotaOfRequest): Promise<void> {
-    const { quota, acquisition } = each
-    if (acquisition === null || !hasPlace(each)) return
-    // In this process, the request has ended, whatever the store does.
-    publishPlace(each, this.requester, -1)
-    try {
-      await quota.store.settle?.(acquisition, 0)
-    } catch (error) {
-      const message = 'the quota store failed; a place may stay taken for 30 seconds'
-      logFailure(this.requester.log, error, message, { quota: quota.name })
-    }
-  }
-
-  async #takeBack ({ quota, acquisition, isCounted }: QuotaOfRequest): Promise<void> {
-    if (acquisition === null || !isCounted) return
-    await takeBack(quota.store, acquisition, this.requester)
-  }
 }
 
-/** Begins what must be settled in the end: a place, or the use of a unit. */
-function begin (each: QuotaOfRequest, requester: Requester): void {
-  if (hasPlace(each)) {
-    publishPlace(each, requester, 1)
-    return
-  }
-  const { quota } = each
-  const caller = required(each.caller, 'the caller of an admitted request')
-  const demand = required(each.demand, 'the demand of an admitted request')
-  const acquisition = required(each.acquisition, 'the acquisition of an admitted request')
-  each.usage = new Usage({ quota, caller, demand, acquisition }, requester)
-}
+const none: readonly never[] = []
 
-/** Whether the quota has given the request a place. */
-function hasPlace ({ quota, isCounted }: QuotaOfRequest): boolean {
-  return quota.longestWindow === null && isCounted
-}
-
-function publishPlace ({ quota }: QuotaOfRequest, { server }: Requester, change: 1 | -1): void {
-  const { places } = server.channels
-  if (!places.hasSubscribers) return
-  places.publish({ quota: quota.name, change } satisfies QuotaPlaceChange)
+/** Returns what a quota gave a request; null if it counted nothing. */
+function holdingOf (each: QuotaOfRequest, requester: Requester): Holding | null {
+  const { quota, acquisition } = each
+  if (acquisition === null || !acquisition.admitted) return null
+  if (quota.longestWindow === null) return new Place(each, requester)
+  if (quota.unit === 'requests') return new Counted(each, acquisition.granted, requester)
+  return new Usage(each, requester)
 }

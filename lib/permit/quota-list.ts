@@ -18,12 +18,14 @@ export class QuotaList {
   /**
    * Returns the quota with a name. Throws an `UnknownQuotaError` that says what the name was given
    * to if there is none.
+   *
+   * @param formatName Formats the name for the message.
    */
-  named (name: unknown, where: string): Quota {
+  named (name: unknown, where: string, formatName = format): Quota {
     const quota = this.all.find((each) => each.name === name)
     if (quota !== undefined) return quota
     const names = this.all.map((each) => each.name).join(', ')
-    throw new UnknownQuotaError(where, names, format(name))
+    throw new UnknownQuotaError(where, names, formatName(name))
   }
 
   /** Returns the quotas with these names, in their order, each once. */

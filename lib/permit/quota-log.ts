@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { format } from '../errors.js'
-import { logFailure, logLine } from '../log.js'
+import { formatType } from '../errors.js'
+import { logLine, MinuteLog } from '../log.js'
 import type { QuotaDecision } from './decision.js'
 
 /**
@@ -30,21 +30,21 @@ const corrections = new Map<QuotaDecision['reason'], string>([
   ]
 ])
 
-const wrongReport =
-  'what a request has used was reported with an invalid amount, which is not counted'
-
-/** The minimum time between two warnings that are repeated, in milliseconds. */
-const warningInterval = 60_000
-
 /** The levels of a logger that does not write a line of the level debug. */
 const levelsAboveDebug: readonly unknown[] = ['info', 'warn', 'error', 'fatal', 'silent']
+
+/** A unit that a quota can have. What else a host reports is not shown in the log. */
+const unitPattern = /^[a-z][a-z-]{0,31}$/
+
+/** Of how many units nobody counts a warning can be logged. Bounded, as hosts name them freely. */
+const mostUncountedUnits = 100
 
 /** Logs what the quotas of a server do. Mistakes of the host are warned of once, or each minute. */
 export class QuotaLog {
   readonly #log: FastifyBaseLogger
+  readonly #minuteLog = new MinuteLog()
   readonly #warned = new Set<string>()
-  /** When each mistake that is warned of again was warned of last, in monotonic milliseconds. */
-  readonly #warnedAt = new Map<string, number>()
+  readonly #uncountedUnits = new Set<string>()
 
   /** @param log The log of the server, for what belongs to no request. */
   constructor (log: FastifyBaseLogger) {
@@ -69,7 +69,8 @@ export class QuotaLog {
     }
     if (outcome === 'admitted' || outcome === 'disabled') return
     if (!levelsAboveDebug.includes(log.level)) logRefusal(decision, log)
-    if (outcome === 'rejected' && decision.retryAfter === null) this.#costAboveLimit(decision, log)
+    const isNeverAdmitted = outcome === 'rejected' && decision.retryAfter === null
+    if (isNeverAdmitted && decision.limit > 0) this.#costAboveLimit(decision, log)
     const correction = corrections.get(reason)
     if (correction === undefined) return
     if (reason === 'no-authentication' && !hasCredentials(request)) return
@@ -80,49 +81,77 @@ export class QuotaLog {
   /** Warns that nothing was reported for a request. */
   unreported (log: FastifyBaseLogger, quota: string, unit: string): void {
     const message =
-      `a request has ended, and its ${unit} were not reported with fastify.quotaCharge; ` +
-      'it counts "unreported", or else what it was granted'
-    this.#warnEachMinute(log, 'unreported', { quota, unit }, message)
+      `a request has ended, and its ${unit} were not reported, so that it counts what it was ` +
+      'granted; report them with the charge of its permit, such as request.quota.charge, or set ' +
+      'unreported'
+    this.#minuteLog.line(`unreported ${quota}`, log, 'warn', { quota, unit }, message)
   }
 
-  /** Warns that tokens were reported for a request that no quota counts tokens of. */
-  uncountedTokens (): void {
+  /** Warns that a unit was reported that no quota of the request counts. */
+  uncountedUnit (unit: string): void {
+    const isKnown = this.#uncountedUnits.has(unit)
+    if (isKnown || this.#uncountedUnits.size === mostUncountedUnits) return
+    this.#uncountedUnits.add(unit)
+    const shown = unitPattern.test(unit) ? `the unit ${unit}` : 'a unit that no quota can have'
     const message =
-      'fastify.quotaCharge was called with a number of tokens, and no quota of the request ' +
-      'counts tokens; report another unit as { unit: amount }'
-    this.#warnOnce(this.#log, 'tokens', {}, message)
+      `an amount was reported in ${shown}, which no quota of the request counts; it is not ` +
+      'counted; this warning is not repeated for the unit'
+    logLine(this.#log, 'warn', {}, message)
   }
 
   /** Logs that an amount in a report is not counted. */
-  wrongAmount (unit: string, amount: unknown): void {
-    const got = format(amount)
-    const error = new RangeError(`an amount must be a safe integer of at least 0; it got ${got}`)
-    logFailure(this.#log, error, wrongReport, { unit })
+  wrongAmount (amount: unknown): void {
+    const got = formatType(amount)
+    const rule = 'an amount must be a safe integer of at least 0'
+    this.wrongReport(new RangeError(`${rule}; it got ${got}`))
   }
 
   /** Logs that a report is not counted. */
   wrongReport (error: unknown): void {
-    logFailure(this.#log, error, wrongReport)
+    const message =
+      'what a request has used was reported with an invalid amount, which is not counted'
+    this.#minuteLog.failure('report', this.#log, error, message)
+  }
+
+  /** Logs that the mark of a route failed, whose requests are refused. */
+  markFailed (error: unknown, log: FastifyBaseLogger): void {
+    const message = 'the quotas of the request could not be determined; the request is not counted'
+    this.#minuteLog.failure('mark', log, error, message)
+  }
+
+  /** Logs that the function of a cost failed. */
+  costFailed (error: unknown, quota: string, log: FastifyBaseLogger): void {
+    const message = 'the cost of the request could not be determined; the request is not counted'
+    this.#minuteLog.failure(`cost ${quota}`, log, error, message, { quota })
+  }
+
+  /** Logs that a function of the caller's calendar failed. */
+  windowFailed (error: unknown, quota: string, log: FastifyBaseLogger): void {
+    const message =
+      "the window in the caller's time zone could not be determined; the request is not counted"
+    this.#minuteLog.failure(`window ${quota}`, log, error, message, { quota })
+  }
+
+  /** Logs that it failed when more was used than was granted. */
+  windowBeyondFailed (error: unknown, quota: string, log: FastifyBaseLogger): void {
+    const message =
+      "the window in the caller's time zone could not be determined; what was used beyond the " +
+      'grant counts in the window of the admission'
+    this.#minuteLog.failure(`window beyond ${quota}`, log, error, message, { quota })
+  }
+
+  /** Logs that the function `unreported` of a quota failed. */
+  unreportedFailed (error: unknown, quota: string, log: FastifyBaseLogger): void {
+    const message = 'unreported failed; the request counts what it was granted'
+    this.#minuteLog.failure(`unreported failed ${quota}`, log, error, message, { quota })
   }
 
   #costAboveLimit ({ quota, unit, limit }: QuotaDecision, log: FastifyBaseLogger): void {
     const message =
       'the cost of a request is above the limit of the quota, so it can never be admitted; an ' +
       'estimate that should fit below any limit is a range, such as { least: 1, most: 4000 }'
-    this.#warnEachMinute(log, `cost ${quota}`, { quota, unit, limit }, message)
-  }
-
-  /** Warns of a mistake unless that was done in the last minute. */
-  #warnEachMinute (
-    log: FastifyBaseLogger,
-    mistake: string,
-    properties: object,
-    message: string
-  ): void {
-    const now = performance.now()
-    if (now - (this.#warnedAt.get(mistake) ?? -Infinity) < warningInterval) return
-    this.#warnedAt.set(mistake, now)
-    logLine(log, 'warn', properties, `${message}; this warning is logged at most once a minute`)
+    const properties = { quota, unit, limit }
+    this.#minuteLog.line(`cost above ${quota}`, log, 'warn', properties, message)
   }
 
   /** Warns of a mistake unless that was done before. */

@@ -1,4 +1,4 @@
-import type { OfRequest } from '../any-request.js'
+import type { OfRequest, OfRequestOrNone } from '../any-request.js'
 import type { Caller, CallerReader } from '../caller/request-caller.js'
 import type { CalendarWindow } from '../limit/calendar.js'
 import type { LimitOfCaller, LimitReader, QuotaPeriod } from '../limit/limit.js'
@@ -50,9 +50,13 @@ export interface QuotaSettings extends QuotaInfo {
   readonly windowNow: ((caller: Caller) => CalendarWindow) | null
   readonly isEnforced: boolean
   /** What a request counts when it is admitted. */
-  readonly cost: CostRange | OfRequest<Cost>
+  readonly cost: CostRange | OfRequest<Cost | PromiseLike<Cost>>
   /** What a request counts in the end if nothing was reported; undefined for what was granted. */
-  readonly unreported: number | OfRequest<number> | undefined
+  readonly unreported: number | OfRequestOrNone<number> | undefined
+  /** Whether its definition has an `authentication` of its own. */
+  readonly hasOwnCaller: boolean
+  /** Whether it has items in the headers `RateLimit-Policy` and `RateLimit`. */
+  readonly hasRateLimitHeaders: boolean
   /** Reads the caller whom it counts. Quotas with the same function of the host share a reader. */
   readonly callers: CallerReader
 }

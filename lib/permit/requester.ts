@@ -2,18 +2,33 @@ import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { Authentication } from '../caller/authentication.js'
 import { Unidentified } from '../caller/caller-key.js'
 import { callerOfAuthentication, type Caller, type CallerReader } from '../caller/request-caller.js'
-import type { ServerChannels } from '../channels.js'
 import { logFailure } from '../log.js'
 import type { Eventual } from '../promises.js'
-import type { Closing } from './closing.js'
+import { required } from '../required.js'
+import type { Closing, OpenPermit } from './closing.js'
+import type { Quota } from './quota.js'
 import type { QuotaLog } from './quota-log.js'
 
 /** What the permits of a server share. */
 export interface PermitServer {
+  /** The server of Node.js, which messages on channels name. */
+  readonly server: object
   readonly quotaLog: QuotaLog
-  readonly channels: ServerChannels
   readonly closing: Closing
+  /** How long a function of the host may take to determine a cost, in milliseconds. */
+  readonly hostTimeout: number
 }
+
+/** Ends permits with the response of their request. */
+export interface ResponseFollower {
+  /** Ends a permit when the response closes; at once if it has closed. */
+  endWithResponse(permit: OpenPermit): void
+  /** Forgets a permit that has ended. */
+  forget(permit: OpenPermit): void
+}
+
+/** The callers of a permit without a request: one, or one for each quota by its name. */
+export type GivenCallers = Authentication | ReadonlyMap<string, Authentication>
 
 /** What a reader of callers has returned. */
 interface ReadCaller {
@@ -21,45 +36,62 @@ interface ReadCaller {
   readonly caller: Eventual<Caller | Unidentified>
 }
 
-/** Who asks for a permit: a request, or an authentication without one. */
+/** What a requester is. Either the request or the callers are null. */
+interface Who {
+  readonly request: FastifyRequest | null
+  readonly callers: GivenCallers | null
+  readonly reference: string | null
+  readonly log: FastifyBaseLogger
+  readonly response: ResponseFollower | null
+}
+
+/** Who asks: a request, or callers without one. */
 export class Requester {
   readonly server: PermitServer
-  /** Null if the permit is for an authentication. */
+  /** Null for a permit without a request. */
   readonly request: FastifyRequest | null
+  /** The id of the request, or what the host gave; null if it gave none. */
+  readonly reference: string | null
   readonly log: FastifyBaseLogger
-  readonly #authentication: Authentication | null
+  /** Null if the permits of the requester do not end with a response. */
+  readonly response: ResponseFollower | null
+  readonly #given: GivenCallers | null
   readonly #callers: ReadCaller[] = []
 
-  /** @param authentication Null if the permit is for a request. */
-  constructor (
-    server: PermitServer,
-    request: FastifyRequest | null,
-    authentication: Authentication | null,
-    log: FastifyBaseLogger
-  ) {
+  constructor (server: PermitServer, who: Who) {
     this.server = server
-    this.request = request
-    this.log = log
-    this.#authentication = authentication
+    this.request = who.request
+    this.reference = who.reference
+    this.log = who.log
+    this.response = who.response
+    this.#given = who.callers
   }
 
-  /** Returns the caller. Each reader is asked once, whichever quotas share it. */
-  callerOf (reader: CallerReader): Eventual<Caller | Unidentified> {
+  /** Returns the caller whom a quota counts. Each reader is asked once, whoever shares it. */
+  callerOf ({ callers: reader, name }: Quota): Eventual<Caller | Unidentified> {
+    if (this.request === null) return this.#givenCaller(name)
     for (const read of this.#callers) {
       if (read.reader === reader) return read.caller
     }
-    const caller = this.request === null ? this.#authenticated() : reader.read(this.request)
+    const caller = reader.read(this.request)
     this.#callers.push({ reader, caller })
     return caller
   }
 
-  #authenticated (): Caller | Unidentified {
+  #givenCaller (quota: string): Caller | Unidentified {
+    const given = required(this.#given, 'the caller of a permit without a request')
+    const authentication = given instanceof Map ? given.get(quota) : given
     try {
-      return callerOfAuthentication(this.#authentication)
+      return callerOfAuthentication(authentication)
     } catch (error) {
       // A getter of the claims threw.
       logFailure(this.log, error, 'the authentication could not be read; it has no caller')
       return new Unidentified('no-authentication')
     }
   }
+}
+
+/** Returns the id of a request, as what refers to its permits; null without one. */
+export function referenceOf (request: FastifyRequest | null): string | null {
+  return request === null ? null : String(request.id)
 }

@@ -10,7 +10,7 @@ interface Http2Stream extends Duplex {
 }
 
 /** Whether the response to a request has closed. The response object of HTTP/2 does not show it. */
-export function hasResponseEnded (request: FastifyRequest, { raw }: FastifyReply): boolean {
+function hasResponseEnded (request: FastifyRequest, { raw }: FastifyReply): boolean {
   const stream = streamOf(request)
   return raw.destroyed || socketOf(request, raw)?.destroyed === true || stream?.closed === true
 }

@@ -1,8 +1,8 @@
-import type { FastifyRequest } from 'fastify'
-import { assertRequest, type AnyRequest } from '../any-request.js'
+import type { FastifyBaseLogger } from 'fastify'
+import { isRequest, type AnyRequest } from '../any-request.js'
+import { isAuthentication, type Authentication } from '../caller/authentication.js'
 import { Unidentified } from '../caller/caller-key.js'
-import type { Caller } from '../caller/request-caller.js'
-import { StandingError } from '../errors.js'
+import { OptionError, StandingError, formatType } from '../errors.js'
 import { logFailure } from '../log.js'
 import { assertPeeked } from '../store/checks.js'
 import type { Demand, QuotaCount } from '../store/store.js'
@@ -10,13 +10,12 @@ import { defaultQuota } from '../subject/mark.js'
 import { wallClock } from '../wall-clock.js'
 import type { CountedDecision } from './decision.js'
 import { timeLeft } from './decide.js'
-import { demandOn } from './prepare.js'
+import { demandOf, prepare } from './prepare.js'
 import type { QuotaList } from './quota-list.js'
-import type { Quota } from './quota.js'
+import { QuotaOfRequest } from './quota-of-request.js'
+import { Requester, type PermitServer } from './requester.js'
 
-/**
- * The standing of a request's caller in a quota. If no window is open, the next request opens one.
- */
+/** The standing of a caller in a quota. If no window is open, the next request opens one. */
 export interface QuotaStanding extends Pick<
   CountedDecision,
   'unit' | 'period' | 'window' | 'limit' | 'windowRemaining' | 'overflow'
@@ -27,7 +26,7 @@ export interface QuotaStanding extends Pick<
   readonly count: number
   /** The part of the count that requests in progress hold. */
   readonly held: number
-  /** How much is left of the limit; null if the quota is disabled, or its limit is `Infinity`. */
+  /** How much is left of the limit; null if the quota is disabled or its limit is `Infinity`. */
   readonly remaining: number | null
   /**
    * When the window ends, in milliseconds since the epoch. Null for concurrent requests and if no
@@ -37,40 +36,53 @@ export interface QuotaStanding extends Pick<
 }
 
 /**
- * Returns the standing of a request's caller without counting the request.
+ * Returns the standing of a caller without counting anything.
  *
- * @param request The request of the caller. It does not have to be subject to a quota.
+ * @param source The request of the caller, which does not have to be subject to a quota; or the
+ *   authentication of the caller whom the quota counts.
  * @param name The name of the quota. Default `default`, even if that quota protects nothing.
  * @returns The standing; null if there is no caller, in which case the response to a protected
  *   request would be a 401.
  * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with that
  *   name.
- * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if the value is not a request.
+ * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if the value is neither a request nor an
+ *   authentication.
  * @throws {StandingError} `FST_ERR_LLM_QUOTA_STANDING`, with status 503, if the store fails or has
- *   no `peek`, if the limit or the time zone of the caller fails, or if the authentication fails
- *   with a `statusCode` of 500 or more. The error itself is logged.
+ *   no `peek`, or if the authentication, the limit or the time zone of the caller fails. The error
+ *   itself is logged.
  */
 export type QuotaStandingReader = {
   /** Reads the standing. */
-  method(request: AnyRequest, name?: string): Promise<QuotaStanding | null>
+  method(source: AnyRequest | Authentication, name?: string): Promise<QuotaStanding | null>
 }['method']
 
+/** The cost with which a counter is looked at. */
+const costOfLooking = { least: 1, most: 1 }
+
 /** Creates the function for the decorator `fastify.quotaStanding`. */
-export function createStandingReader (quotas: QuotaList): QuotaStandingReader {
-  return async function quotaStanding (request: FastifyRequest, name = defaultQuota) {
+export function createStandingReader (
+  quotas: QuotaList,
+  server: PermitServer,
+  log: FastifyBaseLogger
+): QuotaStandingReader {
+  return async function quotaStanding (source: unknown, name = defaultQuota) {
     const quota = quotas.named(name, 'quotaStanding')
-    assertRequest(request)
-    const caller = await quota.callers.read(request)
+    const requester = requesterOf(source, server, log)
+    const caller = await requester.callerOf(quota)
     if (caller instanceof Unidentified) {
       if (caller.reason === null) throw new StandingError()
       return null
     }
-    const read = await quota.limitOf(request, caller, request.log)
-    if (read === 'failed') throw new StandingError()
-    const limit = read === 'disabled' ? 0 : read
-    const { counted, demand } = await readCount(quota, caller, request)
+    const each = new QuotaOfRequest(quota, null, null, costOfLooking)
+    // In a disabled quota, nothing else determines it.
+    each.caller = caller
+    await prepare([each], requester)
+    const isDisabled = each.decision?.outcome === 'disabled'
+    if (each.decision !== null && !isDisabled) throw new StandingError()
+    const { counted, demand } = await readCount(each, requester)
     const windowRemaining = counted === null ? null : timeLeft(counted, demand)
     const count = counted?.count ?? 0
+    const { limit } = each
     return {
       quota: name,
       unit: quota.unit,
@@ -79,12 +91,22 @@ export function createStandingReader (quotas: QuotaList): QuotaStandingReader {
       limit,
       count,
       held: counted?.held ?? 0,
-      remaining: read === 'disabled' || limit === Infinity ? null : Math.max(0, limit - count),
+      remaining: isDisabled || limit === Infinity ? null : Math.max(0, limit - count),
       windowRemaining,
       resetsAt: resetOf(demand, windowRemaining),
       overflow: counted?.overflow ?? false
     }
   }
+}
+
+function requesterOf (source: unknown, server: PermitServer, log: FastifyBaseLogger): Requester {
+  const nothing = { request: null, callers: null, reference: null, log, response: null }
+  if (isAuthentication(source)) return new Requester(server, { ...nothing, callers: source })
+  if (isRequest(source)) {
+    return new Requester(server, { ...nothing, request: source, log: source.log })
+  }
+  const rule = 'must be a request, or an authentication that this package created'
+  throw new OptionError('source', rule, source, formatType)
 }
 
 /** @param windowRemaining Null if no window is open. The days of a time zone end all the same. */
@@ -94,20 +116,18 @@ function resetOf ({ end }: Demand, windowRemaining: number | null): number | nul
 }
 
 async function readCount (
-  quota: Quota,
-  caller: Caller,
-  request: FastifyRequest
+  each: QuotaOfRequest,
+  { log }: Requester
 ): Promise<{ counted: QuotaCount | null; demand: Demand }> {
-  const { name, store } = quota
+  const { store, name } = each.quota
   try {
     if (store.peek === undefined) throw new TypeError('the quota store has no function peek')
-    const demand = demandOn(quota, caller, 1, { least: 1, most: 1 })
+    const demand = each.demand ?? demandOf(each)
     const counted = await store.peek(demand)
     assertPeeked(counted, demand)
     return { counted, demand }
   } catch (error) {
-    const message = 'the standing of the caller could not be read'
-    logFailure(request.log, error, message, { quota: name })
+    logFailure(log, error, 'the standing of the caller could not be read', { quota: name })
     throw new StandingError()
   }
 }

@@ -1,19 +1,31 @@
-import { then, type Eventual } from '../promises.js'
+import timers from 'node:timers'
+import { logFailure } from '../log.js'
+import { isPromise, then, type Eventual } from '../promises.js'
 import type { Operation } from '../subject/operation.js'
+import { withTimeout } from '../time-limit.js'
 import { ask } from './ask.js'
-import { decide, publishDecisions, refusalAmong } from './decide.js'
-import { uncounted, type QuotaDecision } from './decision.js'
 import type { GivenCosts } from './given-costs.js'
+import { publishDecisions, refusalAmong } from './decide.js'
+import { uncounted, type QuotaDecision } from './decision.js'
 import { Permit } from './permit.js'
-import { prepare, type MatchedQuota } from './prepare.js'
+import { prepare } from './prepare.js'
 import type { Quota } from './quota.js'
-import type { QuotaOfRequest } from './quota-of-request.js'
+import { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 
+/** A quota of a request, and the operation that it reaches; null if there is no request. */
+export interface MatchedQuota {
+  readonly quota: Quota
+  readonly operation: Operation | null
+}
+
+/** How long a request waits for its shadow quotas, in milliseconds. */
+const longestWaitForShadows = 100
+
 /**
- * Decides on a request (docs/rules.md, "Decision"): determines the limits, callers and costs, asks
+ * Decides on a request (docs/rules.md, "Decision"): determines the callers, limits and costs, asks
  * the stores, and publishes the decisions. A promise only if something of the host's returned one.
- * Neither throws nor rejects.
+ * Neither throws nor rejects: whatever fails, the request is refused.
  *
  * @param matches The quotas of the request, in their order.
  * @param costs What a handler gives in place of the costs of the definitions.
@@ -25,25 +37,133 @@ export function takePermit (
   costs: GivenCosts | null,
   hasResponded = (): boolean => false
 ): Eventual<Permit> {
-  const permit = then(prepare(matches, requester, costs), (quotas) => {
-    if (hasResponded()) return new Permit(requester, [], null, [])
-    return then(ask(quotas, requester), () => permitFor(quotas, requester))
-  })
-  // A server that closes waits for the decision, which can count something that must be settled.
-  if (permit instanceof Promise) requester.server.closing.waitFor(permit)
+  const all: QuotaOfRequest[] = []
+  const enforced: QuotaOfRequest[] = []
+  for (const { quota, operation } of matches) {
+    const cost = costs?.get(quota.name) ?? null
+    const each = new QuotaOfRequest(quota, operation, requester.reference, cost)
+    all.push(each)
+    if (quota.isEnforced) enforced.push(each)
+  }
+  const permit = guarded(
+    () =>
+      then(prepare(enforced, requester), () => {
+        if (hasResponded()) return new Permit(requester, [], { refusal: null, decisions: [] })
+        return then(ask(enforced, requester), () => permitFor(all, enforced, requester))
+      }),
+    (error) => {
+      logFailure(requester.log, error, 'the quota could not decide on a request, which is refused')
+      return refuse(enforced, requester)
+    }
+  )
+  // A server that closes waits for the decision, which can count something.
+  if (isPromise(permit)) requester.server.closing.waitFor(permit)
   return permit
 }
 
-function permitFor (quotas: readonly QuotaOfRequest[], requester: Requester): Permit {
-  decide(quotas)
-  const refusal = refusalAmong(quotas)
+/** Returns the permit of a request whose enforced quotas have been asked. */
+function permitFor (
+  all: readonly QuotaOfRequest[],
+  enforced: readonly QuotaOfRequest[],
+  requester: Requester
+): Eventual<Permit> {
+  const refusal = refusalAmong(enforced)
+  if (refusal !== null) return refused(refusal, enforced, requester)
+  const decisions = decisionsOf(enforced)
+  if (decisions.length < enforced.length) {
+    throw new TypeError('an enforced quota of the request has no decision')
+  }
+  publishDecisions(decisions, requester)
+  return all.length === enforced.length
+    ? new Permit(requester, enforced, { refusal: null, decisions })
+    : besideShadows(all, enforced, requester)
+}
+
+/** Refuses a request in each enforced quota that has not refused it already. */
+function refuse (enforced: readonly QuotaOfRequest[], requester: Requester): Permit {
+  for (const each of enforced) {
+    if (each.isRefused) continue
+    const callerKey = each.caller?.callerKey ?? null
+    each.decideWithout({ outcome: 'unavailable', reason: 'store', callerKey })
+  }
+  const refusal = refusalAmong(enforced)
+  return refusal === null
+    ? new Permit(requester, [], { refusal, decisions: [] })
+    : refused(refusal, enforced, requester)
+}
+
+function refused (
+  refusal: QuotaDecision,
+  enforced: readonly QuotaOfRequest[],
+  requester: Requester
+): Permit {
+  publishDecisions([refusal], requester)
+  return new Permit(requester, enforced, { refusal, decisions: [refusal] })
+}
+
+/**
+ * Asks the shadow quotas of an admitted request, each on its own and at the same time, and waits
+ * for them for a while. What is decided later is published, and settled like the others.
+ */
+function besideShadows (
+  all: readonly QuotaOfRequest[],
+  enforced: readonly QuotaOfRequest[],
+  requester: Requester
+): Eventual<Permit> {
+  const shadows: Eventual<Permit>[] = []
+  const waiting: PromiseLike<Permit>[] = []
+  for (const each of all) {
+    if (each.quota.isEnforced) continue
+    const shadow = takeShadow(each, requester)
+    shadows.push(shadow)
+    if (isPromise(shadow)) waiting.push(shadow)
+  }
+  function decided (): Permit {
+    return new Permit(requester, enforced, { refusal: null, decisions: decisionsOf(all), shadows })
+  }
+  if (waiting.length === 0) return decided()
+  const asked = withTimeout(longestWaitForShadows, Promise.all(waiting), { timers })
+  return asked.then(decided, decided)
+}
+
+/** Takes the permit of a shadow quota, which refuses nothing. Neither throws nor rejects. */
+function takeShadow (each: QuotaOfRequest, requester: Requester): Eventual<Permit> {
+  function decided (): Permit {
+    const decisions = decisionsOf([each])
+    publishDecisions(decisions, requester)
+    return new Permit(requester, [each], { refusal: null, decisions })
+  }
+  const permit = guarded(
+    () => then(prepare([each], requester), () => then(ask([each], requester), decided)),
+    (error) => {
+      const message = 'a shadow quota could not decide on a request'
+      logFailure(requester.log, error, message, { quota: each.quota.name })
+      return new Permit(requester, [], { refusal: null, decisions: [] })
+    }
+  )
+  if (isPromise(permit)) requester.server.closing.waitFor(permit)
+  return permit
+}
+
+function decisionsOf (quotas: readonly QuotaOfRequest[]): QuotaDecision[] {
   const decisions: QuotaDecision[] = []
   for (const { decision } of quotas) {
-    if (decision !== null && (refusal === null || decision === refusal)) decisions.push(decision)
+    if (decision !== null) decisions.push(decision)
   }
-  const permit = new Permit(requester, quotas, refusal, decisions)
-  publishDecisions(decisions, requester)
-  return permit
+  return decisions
+}
+
+/** Takes steps that should not fail. If they do, `failed` returns the result. */
+function guarded<Result> (
+  take: () => Eventual<Result>,
+  failed: (error: unknown) => Result
+): Eventual<Result> {
+  try {
+    const result = take()
+    return isPromise(result) ? result.then((each) => each, failed) : result
+  } catch (error) {
+    return failed(error)
+  }
 }
 
 /** Decides on a request whose mark failed: refuses it, unless all quotas are in shadow mode. */
@@ -55,7 +175,9 @@ export function refuseUnmatched (
   const isEnforced = quotas.some((quota) => quota.isEnforced)
   const unnamed = { name: null, unit: 'requests', period: null, window: null, isEnforced }
   const outcome = { outcome: 'unavailable', reason: 'mark', callerKey: null } as const
-  const decision = uncounted(unnamed, operation, 0, outcome)
+  const { reference } = requester
+  const decision = uncounted(unnamed, { operation, reference }, 0, outcome)
   publishDecisions([decision], requester)
-  return new Permit(requester, [], isEnforced ? decision : null, [decision])
+  const refusal = isEnforced ? decision : null
+  return new Permit(requester, [], { refusal, decisions: [decision] })
 }

@@ -1,6 +1,6 @@
 import { validateHeaderValue } from 'node:http'
-import type { Http2ServerResponse } from 'node:http2'
 import type { FastifyRequest } from 'fastify'
+import type { AnyReply } from '../any-request.js'
 import { logFailure } from '../log.js'
 import type { QuotaDecision } from '../permit/decision.js'
 import type { QuotaInfo } from '../permit/quota.js'
@@ -26,22 +26,6 @@ export interface RefusalBodyWriter {
   <Request extends FastifyRequest>(decision: QuotaDecision, request: Request): RefusalBody | null
   /** Writes the body. */
   <Request extends FastifyRequest>(decision: QuotaDecision, request: Request): RefusalBody | null
-}
-
-/** A reply of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
-export interface AnyReply {
-  /** Whether a response has been sent, or the host has taken it over. */
-  readonly sent: boolean
-  /** The response of Node.js, with HTTP/1 or HTTP/2. */
-  readonly raw: Pick<Http2ServerResponse, 'headersSent' | 'setHeader' | 'removeHeader'>
-  /** The status code. */
-  statusCode: number
-  /** Sets headers. */
-  headers(values: Readonly<Record<string, string>>): unknown
-  /** Sets the serializer of this response. */
-  serializer(serialize: (body: unknown) => string): unknown
-  /** Sends the body, which need not have the type that the route declares for its own. */
-  send(body: unknown): unknown
 }
 
 const statuses = {
@@ -118,7 +102,11 @@ function ownBody (status: 401 | 429 | 503, decision: QuotaDecision): RefusalBody
 function messageOf (status: 401 | 429 | 503, decision: QuotaDecision): string {
   if (status === 401) return 'Authentication is required for this LLM operation.'
   if (status === 503) return 'The request quota is unavailable. Please try again.'
-  return `Rate limit exceeded. Maximum ${maximumIn(decision)}. Please wait.`
+  const maximum = maximumIn(decision)
+  if (decision.retryAfter !== null) return `Rate limit exceeded. Maximum ${maximum}. Please wait.`
+  // Waiting does not help.
+  if (decision.limit === 0) return `Rate limit exceeded. Maximum ${maximum}.`
+  return `Rate limit exceeded. The request needs more than the maximum of ${maximum}.`
 }
 
 function maximumIn (decision: QuotaDecision): string {

@@ -1,8 +1,10 @@
 import type { FastifyRequest } from 'fastify'
+import type { AnyReply } from '../any-request.js'
 import type { QuotaDecision } from '../permit/decision.js'
 import type { Permit } from '../permit/permit.js'
-import { rateLimitHeaders } from './rate-limit-headers.js'
-import { sendRefusal, type AnyReply, type RefusalBodyWriter } from './refusal.js'
+import type { Refuser } from '../permit/quota-permit.js'
+import { headerNames, rateLimitHeaders } from './rate-limit-headers.js'
+import { sendRefusal, type RefusalBodyWriter } from './refusal.js'
 
 /** Options that change the responses of a quota. */
 export interface ResponderOptions {
@@ -11,8 +13,8 @@ export interface ResponderOptions {
 }
 
 /** Writes what permits add to responses: the headers of their quotas, and refusals. */
-export class Responder {
-  /** Whether responses have `RateLimit` headers. */
+export class Responder implements Refuser {
+  /** Whether responses have `RateLimit` headers. Otherwise, those of the host are left alone. */
   readonly hasHeaders: boolean
   readonly #writeBody: RefusalBodyWriter | undefined
 
@@ -27,13 +29,16 @@ export class Responder {
     for (const [name, value] of rateLimitHeaders(permit)) reply.raw.setHeader(name, value)
   }
 
-  /** Removes the `RateLimit` headers of another permit. */
-  removeHeaders (reply: Pick<AnyReply, 'raw'>): void {
-    for (const name of ['RateLimit-Policy', 'RateLimit']) reply.raw.removeHeader(name)
-  }
-
   /** Sends the refusal for a decision. */
   sendRefusal (refusal: QuotaDecision, request: FastifyRequest, reply: AnyReply): void {
     sendRefusal(refusal, request, reply, this.#writeBody)
+  }
+
+  refuse (permit: Permit, refusal: QuotaDecision, request: FastifyRequest, reply: AnyReply): void {
+    if (this.hasHeaders) {
+      for (const name of headerNames) reply.raw.removeHeader(name)
+      this.setHeaders(permit, reply)
+    }
+    this.sendRefusal(refusal, request, reply)
   }
 }

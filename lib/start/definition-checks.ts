@@ -121,6 +121,7 @@ export const definitionChecks: Checks<CheckedDefinition> = {
   cost: assertCost,
   unreported: assertUnreported,
   timeZone: assertCallersTimeZone,
+  rateLimitHeaders: checkThat('must be false', (value) => value === false),
   wait: assertWait
 }
 

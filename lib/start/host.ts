@@ -35,14 +35,11 @@ function isWithin (outer: FastifyInstance, inner: FastifyInstance): boolean {
   return outer === inner || Object.prototype.isPrototypeOf.call(outer, inner)
 }
 
-const requestDecorators = ['quota', 'quotaDecisions']
+const requestDecorators = ['quota']
 const instanceDecorators = [
   'quotaConfig',
   'quotas',
   'quotaAcquire',
-  'quotaCharge',
-  'quotaExtend',
-  'quotaGranted',
   'quotaStanding',
   'quotaForget'
 ]

@@ -1,4 +1,4 @@
-import type { OfRequest } from '../any-request.js'
+import type { OfRequest, OfRequestOrNone } from '../any-request.js'
 import type { Authentication } from '../caller/authentication.js'
 import type { AuthenticationReader } from '../caller/request-caller.js'
 import type { DotenvOptions } from '../limit/configuration.js'
@@ -36,7 +36,7 @@ export interface QuotaOptions {
   readonly preferences?: PreferenceReader | false | undefined
   /**
    * The maximum time for an asynchronous preference reader, and for an asynchronous function that
-   * determines a limit, in milliseconds, an integer. Default 1000.
+   * determines a limit or a cost, in milliseconds, an integer. Default 1000.
    */
   readonly preferenceTimeout?: number | undefined
   /**
@@ -102,6 +102,11 @@ interface CommonOptions extends Pick<
    */
   readonly timeZone?: TimeZone | undefined
   /**
+   * `false` leaves the quota out of the headers of `rateLimitHeaders`, for example a limit of the
+   * whole service.
+   */
+  readonly rateLimitHeaders?: false | undefined
+  /**
    * How long a request waits for room before it is rejected, in milliseconds: a number from 1 to
    * 300,000, or one with a bound. Default: a request that has no room is rejected at once.
    */
@@ -124,18 +129,19 @@ interface Costs<Value> {
   /**
    * What a request counts when it is admitted, such as the items of a batch, or an estimate.
    * Default: 1 request, 0 of another unit. In another unit than requests it can be a range, of
-   * which the request is granted as much as there is room for.
+   * which the request is granted as much as there is room for. A promise of it must settle within
+   * `preferenceTimeout`.
    */
-  readonly cost?: Value | OfRequest<Value> | undefined
+  readonly cost?: Value | OfRequest<Value | PromiseLike<Value>> | undefined
 }
 
 /** What requests of a quota count in another unit than requests. */
 interface Reports {
   /**
-   * What a request counts in the end if nothing was reported. Default: what it counted when it was
-   * admitted.
+   * What a request counts in the end if nothing was reported. If it is given, no warning says that
+   * nothing was reported. Default: what it counted when it was admitted.
    */
-  readonly unreported?: number | OfRequest<number> | undefined
+  readonly unreported?: number | OfRequestOrNone<number> | undefined
 }
 
 type Unset<Name extends string> = { readonly [Each in Name]?: undefined }

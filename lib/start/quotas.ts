@@ -81,6 +81,8 @@ function defineQuota (
     operations: operations.map(inUpperCase),
     store: definition.store ?? store,
     callers: readers.of(definition.authentication ?? options.authentication),
+    hasOwnCaller: definition.authentication !== undefined,
+    hasRateLimitHeaders: definition.rateLimitHeaders !== false,
     isEnforced: (definition.mode ?? options.mode) !== 'shadow',
     isListed: true,
     isUnused: false,

@@ -188,7 +188,7 @@ async function start (
     await new Promise<void>((resolve) => {
       ends.push(resolve)
     })
-    app.quotaCharge(request, 100)
+    request.quota.charge(100)
     reply.raw.end('done')
   })
   app.post('/permit', async (request) => {

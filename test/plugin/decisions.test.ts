@@ -124,8 +124,8 @@ t.test(
           'windowRemaining'
         ])
         t.equal(request?.quota, decision, 'request.quota holds the same object')
-        t.same(request?.quotaDecisions, [decision])
-        t.equal(request?.quotaDecisions, request?.quotaDecisions, 'the list is one array')
+        t.same(request?.quota.decisions, [decision])
+        t.equal(request?.quota.decisions, request?.quota.decisions, 'the list is one array')
         t.notMatch(JSON.stringify(decision), 'alice', 'the decision contains no identity')
       }
     }
@@ -201,7 +201,7 @@ t.test('the path of the operation has the prefix, in each scope that has one', a
         scope.post('/chat/:id', { config: { quota: true } }, async () => 'ran')
         scope.post('/api/*', async () => 'ran')
         scope.addHook('onSend', async (request) => {
-          seen.push(request.quota?.operation?.path)
+          seen.push(request.quota.decisions[0]?.operation?.path)
         })
       },
       { prefix }

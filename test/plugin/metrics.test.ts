@@ -550,7 +550,7 @@ t.test(
     const during: unknown[] = []
     let reported: number | null = 30
     app.addHook('preHandler', async (request) => {
-      await app.quotaCharge(request, reported)
+      await request.quota.charge(reported)
       during.push((await scrape())[`llm_quota_concurrent_requests${ofStreams}`])
     })
     const used = `llm_quota_used_total${ofChat}`
@@ -607,9 +607,9 @@ t.test(
     await until('both requests are settled', async () => (await used()) === 20)
     const [first, second] = requests
     if (first === undefined || second === undefined) throw new Error('two requests were sent')
-    await app.quotaCharge(first, 3)
+    await first.quota.charge(3)
     t.equal(await used(), 20)
-    await app.quotaCharge(second, 12)
+    await second.quota.charge(12)
     t.equal(await used(), 20)
     await ask(chat.path)
     const ofAll = 3 + 12 + 10

@@ -100,7 +100,7 @@ t.test(
       }
     )
     app.setNotFoundHandler((request, reply) => {
-      reply.code(404).send({ count: request.quota?.count })
+      reply.code(404).send({ count: request.quota.decisions[0]?.count })
     })
     t.same((await analyze(app, null)).json(), { count: 1 })
     t.same(await statuses(app, null, 1, { headers: { 'x-forget': 'yes' } }), [404])

@@ -164,7 +164,7 @@ for (const [what, { cost = 0, unreported }, admitted, steps] of orders) {
       if (step === 'closes') await end()
       else if (step === 'later') clock.advance(60_000)
       else if (step === 'beside') await begin({ 'x-beside': 'yes' })
-      else await app.quotaCharge(request, step)
+      else await request.quota.charge(step)
       t.equal(await counted(), count, JSON.stringify(step))
     }
     const failures = what.startsWith('its cost if unreported') ? [/^unreported failed/] : []
@@ -180,12 +180,12 @@ t.test(
     const running = [await begin(), await begin()]
     t.same(await statuses(1), [429])
     for (const { request, end } of running) {
-      await app.quotaCharge(request, 1)
+      await request.quota.charge(1)
       await end()
     }
     t.equal(await counted(), 2)
     const { request, end } = await begin()
-    await app.quotaCharge(request, 60)
+    await request.quota.charge(60)
     await end()
     t.equal(await counted(), 62)
   }
@@ -272,7 +272,7 @@ t.test('of several rejections, a cost above the limit decides the response', asy
 t.test('a range below the limit fits where its end is above it', async (t) => {
   const { begin } = await createTokenHost({ cost: { least: 1, most: 4000 } }, 10)
   const { request } = await begin()
-  matchExactly(t, request.quota, { outcome: 'admitted', granted: 10, count: 10, retryAfter: null })
+  matchExactly(t, request.quota.decisions[0], { outcome: 'admitted', granted: 10, count: 10, retryAfter: null })
 })
 
 t.test('the cost of a request without a caller is not determined', async (t) => {
@@ -312,7 +312,7 @@ t.test(
       )
     }
     const { request, end } = await begin({ 'x-items': '3', 'x-caller': 'bob' })
-    await app.quotaCharge(request, { requests: 1 })
+    await request.quota.charge({ requests: 1 })
     await end()
     t.same(await counts(['batch'], { 'x-caller': 'bob' }), [3])
   }
@@ -392,7 +392,7 @@ t.test(
         [typeof amount === 'number' ? wrong : wrongType, wrong],
         String(amount)
       )
-      await app.quotaCharge(request, { images: -1, tokens: 5 })
+      await request.quota.charge({ images: -1, tokens: 5 })
       t.equal(await counted(), 5)
       await end()
       t.equal(await counted(), 5)
@@ -414,17 +414,17 @@ t.test(
     const late = new Map<unknown, () => Promise<void>>()
     app.addHook('onRequest', async (request) => {
       if (request.url === '/marked') {
-        late.set(request.headers['x-id'], async () => app.quotaCharge(request, 50))
+        late.set(request.headers['x-id'], async () => request.quota.charge(50))
       }
-      await app.quotaCharge(request, 50)
+      await request.quota.charge(50)
     })
     app.addHook('onRequest', async (request) => {
-      t.same([request.quota, request.quotaDecisions], [null, []])
+      t.same([request.quota, request.quota.decisions], [null, []])
     })
     const { request, end } = await begin()
     t.same(await counts(names), [0, 0, 2])
     await (await begin()).end()
-    await app.quotaCharge(request, 10)
+    await request.quota.charge(10)
     t.same(
       await counts(names),
       [10, 0, 10],
@@ -533,7 +533,7 @@ t.test(
 t.test('an amount of an unprotected request that is not possible is an error', async (t) => {
   const { app, log } = await createTokenHost()
   app.post('/free', async (request) => {
-    await app.quotaCharge(request, { tokens: -1 })
+    await request.quota.charge({ tokens: -1 })
   })
   t.equal((await app.inject({ method: 'POST', url: '/free' })).statusCode, 200)
   matchExactly(t, log.failures(), [{ msg: /invalid amount, which is not counted/ }])
@@ -547,9 +547,9 @@ t.test('a number is warned of once where no quota of the request counts tokens',
     { logger: log.logger }
   )
   const { request, end } = await begin()
-  await app.quotaCharge(request, { dollars: 1, tokens: 5 })
+  await request.quota.charge({ dollars: 1, tokens: 5 })
   t.same(log.warnings(), [])
-  for (const amount of [5, 6]) await app.quotaCharge(request, amount)
+  for (const amount of [5, 6]) await request.quota.charge(amount)
   await end()
   matchExactly(t, log.problems(), [
     {
@@ -573,7 +573,7 @@ t.test('a request that ends without a report is warned of, once a minute', async
   for (const [later, isReported, count] of rows) {
     time.advance(later)
     const { request, end } = await begin()
-    if (isReported) await app.quotaCharge(request, 0)
+    if (isReported) await request.quota.charge(0)
     await end()
     const warning = {
       level: 40,
@@ -602,7 +602,7 @@ for (const [store, create] of [
       const route = { config: { quota: 'tokens' }, exposeHeadRoute: false }
       app.get('/callback', route, (request, reply) => {
         setImmediate(() => {
-          app.quotaCharge(request, 3)
+          request.quota.charge(3)
           reply.send('ran')
         })
       })
@@ -623,7 +623,7 @@ for (const [store, create] of [
 t.test("a handler's permit that is ended without a report is warned of, too", async (t) => {
   const { app, begin, log } = await createTokenHost({ cost: 4 })
   const { request, end } = await begin()
-  await app.quotaCharge(request, 1)
+  await request.quota.charge(1)
   const permit = await app.quotaAcquire(request, 'tokens')
   t.same(log.problems(), [])
   await permit.end()
@@ -658,7 +658,7 @@ t.test('a report made while the store decides is counted if the request is admit
     async acquire (demands) {
       const acquisitions = memory.acquire(demands)
       await soon()
-      reported ??= app.quotaCharge(deciding, 8)
+      reported ??= deciding.quota.charge(8)
       await soon()
       return acquisitions
     },
@@ -680,10 +680,10 @@ t.test('a report made while the store decides is counted if the request is admit
 t.test('a report is fulfilled when the store has counted it', async (t) => {
   const { app, begin, counted } = await createTokenHost({ cost: 5 }, 100, new FailingStore())
   const { request, end } = await begin()
-  await app.quotaCharge(request, 8)
+  await request.quota.charge(8)
   t.equal(await counted(), 8)
   await end()
-  await Promise.all([app.quotaCharge(request, 3), app.quotaCharge(request, 2)])
+  await Promise.all([request.quota.charge(3), request.quota.charge(2)])
   t.equal(await counted(), 13)
 })
 
@@ -705,7 +705,7 @@ for (const [fails, count, later] of failures) {
       store.fails = fails
       const { calls } = store
       const settlements = await published<QuotaSettlement>(async () => {
-        await t.resolves(app.quotaCharge(request, 9))
+        await t.resolves(request.quota.charge(9))
         t.equal(store.calls, calls + 2, 'one for what is beyond the grant, one for the grant')
         matchExactly(t, log.failures(), [
           {
@@ -723,7 +723,7 @@ for (const [fails, count, later] of failures) {
       t.equal(store.calls, calls + 2, 'the end changes nothing')
       matchExactly(t, settlements, [{ used: 9, before: 0, failed: true }])
       t.equal(await counted(), count)
-      await app.quotaCharge(request, 3)
+      await request.quota.charge(3)
       t.equal(await counted(), later, 'a later report counts what it adds')
     }
   )
@@ -736,9 +736,9 @@ t.test(
     const { request, end } = await begin()
     await end()
     t.equal(await counted(), 70)
-    await app.quotaCharge(request, 50)
+    await request.quota.charge(50)
     t.equal(await counted(), 50)
-    await app.quotaCharge(request, 40)
+    await request.quota.charge(40)
     t.equal(await counted(), 90)
   }
 )
@@ -767,14 +767,14 @@ t.test(
     const store = new WatchedStore()
     const { app, begin, counted } = await createTokenHost({ cost: 5 }, 100_000, store)
     const { request, end } = await begin()
-    for (let report = 0; report < 10_000; report++) await app.quotaCharge(request, 1)
+    for (let report = 0; report < 10_000; report++) await request.quota.charge(1)
     await soon()
     const { kept } = store
     t.ok(kept <= 32, `${kept} acquisitions are kept`)
     t.equal(await counted(), 10_000)
     t.equal(await app.quotaExtend(request, 500), null)
     await until('the extension is settled', async () => (await counted()) === 10_000)
-    await app.quotaCharge(request, 7)
+    await request.quota.charge(7)
     t.equal(await counted(), 10_007)
     await end()
     t.equal(await counted(), 10_007)

@@ -27,22 +27,22 @@ t.test('what is granted is held until the permit ends, and is used from then on'
   }
   const first = await begin()
   const second = await begin()
-  matchExactly(t, first.request.quota, { granted: 8, count: 8, held: 8 })
-  matchExactly(t, second.request.quota, { granted: 8, count: 16, held: 16 })
+  matchExactly(t, first.request.quota.decisions[0], { granted: 8, count: 8, held: 8 })
+  matchExactly(t, second.request.quota.decisions[0], { granted: 8, count: 16, held: 16 })
   const messages = await published(async () => {
     matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': '1' } })
   })
   matchExactly(t, messages, [
     { decision: { outcome: 'rejected', granted: 0, count: 16, held: 16, period: 'minute' } }
   ])
-  await app.quotaCharge(first.request, 2)
+  await first.request.quota.charge(2)
   await stands(16, 16)
   await first.end()
   await stands(10, 8)
-  await app.quotaCharge(second.request, 9)
+  await second.request.quota.charge(9)
   await stands(11, 0)
   const third = await begin()
-  matchExactly(t, third.request.quota, { granted: 8, count: 19, held: 8 })
+  matchExactly(t, third.request.quota.decisions[0], { granted: 8, count: 19, held: 8 })
   await second.end()
   await third.end()
   await stands(19, 0)
@@ -54,7 +54,7 @@ t.test('requests are used when they are admitted, and nothing of them is held', 
     quotas: { batch: { perMinute: 10, cost: 4 } }
   })
   const { request, end } = await begin()
-  matchExactly(t, request.quota, { granted: 4, count: 4, held: 0 })
+  matchExactly(t, request.quota.decisions[0], { granted: 4, count: 4, held: 0 })
   await end()
   matchExactly(t, await standings(['batch']), [{ count: 4, held: 0 }])
 })
@@ -63,7 +63,7 @@ t.test('all places that are taken are held', async (t) => {
   const { begin, standings } = await createHost('places', { quotas: { places: { concurrent: 3 } } })
   await begin()
   const { request } = await begin()
-  matchExactly(t, request.quota, { granted: 1, count: 2, held: 2, period: null })
+  matchExactly(t, request.quota.decisions[0], { granted: 1, count: 2, held: 2, period: null })
   matchExactly(t, await standings(['places']), [{ count: 2, held: 2, resetsAt: null }])
 })
 
@@ -92,7 +92,7 @@ t.test('a request is granted as much of its range as there is room for', async (
     const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
     const { app, ask, begin, counts } = await createHost('tokens', { quotas })
     const { request, end } = await begin({ 'x-cost': '0-0' })
-    await app.quotaCharge(request, used)
+    await request.quota.charge(used)
     await end()
     const what = `${cost} beside ${used}`
     const decisions = await published(async () => {
@@ -111,7 +111,7 @@ t.test('a request of a range counts what it was granted if nothing is reported',
   for (const [granted, count] of [[8, 8], [2, 10]]) {
     const { request, end } = await begin()
     await end()
-    matchExactly(t, request.quota, { granted })
+    matchExactly(t, request.quota.decisions[0], { granted })
     matchExactly(t, await standings(['tokens']), [{ count, held: 0 }])
   }
 })
@@ -123,7 +123,7 @@ t.test('a range with the greatest limit is granted as a whole', async (t) => {
   const first = await begin()
   const second = await begin()
   for (const { request } of [first, second]) {
-    matchExactly(t, request.quota, { granted: tokens, count: tokens })
+    matchExactly(t, request.quota.decisions[0], { granted: tokens, count: tokens })
   }
   await first.end()
   matchExactly(t, await standings(['tokens']), [{ count: tokens }])
@@ -206,7 +206,7 @@ t.test(
         quotas
       })
       const { request, end } = await begin({ 'x-cost': '0-0' })
-      await app.quotaCharge(request, used)
+      await request.quota.charge(used)
       await end()
       if (held > 0) await begin({ 'x-cost': `${held}-${held}` })
       const { headers } = await ask({ headers: { 'x-cost': `${least}-${least}` } })
@@ -277,7 +277,7 @@ t.test('what is used beyond a grant counts as used, and is never held', async (t
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 5 } }
   const { app, begin, standings } = await createHost('tokens', { quotas })
   const { request, end } = await begin()
-  await app.quotaCharge(request, 12)
+  await request.quota.charge(12)
   matchExactly(t, await standings(['tokens']), [{ count: 12, held: 0 }])
   await end()
   matchExactly(t, await standings(['tokens']), [{ count: 12, held: 0 }])
@@ -287,9 +287,9 @@ t.test('a grant is no longer held once as much is reported, while the request ru
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 5 } }
   const { app, begin, standings } = await createHost('tokens', { quotas })
   const { request } = await begin()
-  await app.quotaCharge(request, 4)
+  await request.quota.charge(4)
   matchExactly(t, await standings(['tokens']), [{ count: 5, held: 5 }])
-  await app.quotaCharge(request, 1)
+  await request.quota.charge(1)
   matchExactly(t, await standings(['tokens']), [{ count: 5, held: 0 }])
 })
 
@@ -305,16 +305,16 @@ t.test('quotaGranted is the least of the enforced quotas that count the unit', a
   const { app, begin, ask } = await createHost(Object.keys(quotas), { preferences, quotas })
   const granted: unknown[] = []
   app.addHook('onSend', async (request) => {
-    if (request.url === '/marked') granted.push(app.quotaGranted(request, 'tokens'))
+    if (request.url === '/marked') granted.push(request.quota.granted('tokens'))
   })
   app.addHook('onRequest', async (request) => {
-    t.equal(app.quotaGranted(request, 'tokens'), null, 'before the decision')
+    t.equal(request.quota.granted('tokens'), null, 'before the decision')
   })
   const { request } = await begin()
-  t.equal(app.quotaGranted(request, 'tokens'), 12)
-  t.equal(app.quotaGranted(request, 'dollars'), 2)
-  t.equal(app.quotaGranted(request, 'images'), null, 'a disabled quota counts nothing')
-  t.equal(app.quotaGranted(request, 'seconds'), null, 'no quota counts them')
+  t.equal(request.quota.granted('tokens'), 12)
+  t.equal(request.quota.granted('dollars'), 2)
+  t.equal(request.quota.granted('images'), null, 'a disabled quota counts nothing')
+  t.equal(request.quota.granted('seconds'), null, 'no quota counts them')
   t.equal((await ask()).statusCode, 200)
   preferences.set('rate-limit.minute.per-minute', 1)
   t.equal((await ask()).statusCode, 429)
@@ -332,9 +332,9 @@ t.test('quotaGranted contains what extensions were granted, whatever is reported
   const { app, begin } = await createHost('tokens', { quotas })
   const { request } = await begin()
   t.equal(await app.quotaExtend(request, 4), null)
-  t.equal(app.quotaGranted(request, 'tokens'), 16)
-  await app.quotaCharge(request, 18)
-  t.equal(app.quotaGranted(request, 'tokens'), 16)
+  t.equal(request.quota.granted('tokens'), 16)
+  await request.quota.charge(18)
+  t.equal(request.quota.granted('tokens'), 16)
 })
 
 t.test('a permit in a handler can have ranges, and tells what it was granted', async (t) => {
@@ -360,7 +360,7 @@ t.test('a permit in a handler can have ranges, and tells what it was granted', a
   matchExactly(t, refused.refusal, { outcome: 'rejected', quota: 'tokens', granted: 0 })
   t.same(granted(refused), [null, null, null])
   t.same(await counts(names), [20, 9])
-  t.equal(app.quotaGranted(request, 'tokens'), null, 'the hook has no permit')
+  t.equal(request.quota.granted('tokens'), null, 'the hook has no permit')
 })
 
 t.test('a range is read once, and what was checked is what counts', async (t) => {

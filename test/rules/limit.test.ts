@@ -288,7 +288,7 @@ for (const limit of [ofPlan, ofPlanLater]) {
       const what = `definition ${index}`
       const { app, begin, ask } = await createHost('chat', { quotas: { chat } })
       const running = [await begin(), await begin(), await begin({ 'x-caller': 'bob' })]
-      const limits = running.map(({ request }) => request.quota?.limit)
+      const limits = running.map(({ request }) => request.quota.decisions[0]?.limit)
       t.same(limits, [2, 2, 1], what)
       t.equal((await ask()).statusCode, 429, what)
       const [first] = running

@@ -94,7 +94,7 @@ t.test(
       null,
       'a shadow quota refuses nothing'
     )
-    t.same([request.quota, request.quotaDecisions], [quota, quotaDecisions])
+    t.same([request.quota, request.quota.decisions], [quota, quotaDecisions])
   }
 )
 

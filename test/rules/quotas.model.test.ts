@@ -425,7 +425,7 @@ class Walk {
       .inject({ method: 'POST', url: '/', headers })
       .then((response) => response)
     const { request, closed } = await decided
-    deepStrictEqual(request.quotaDecisions.map(shown), expected.decisions)
+    deepStrictEqual(request.quota.decisions.map(shown), expected.decisions)
     deepStrictEqual(shown(request.quota), expected.decisions[0] ?? null)
     this.#note(expected)
     const end = async (): Promise<void> => {
@@ -507,7 +507,7 @@ class Walk {
     const isNumber = amounts.tokens !== undefined && random.integer(0, 4) === 0
     const given: Amounts = isNumber ? Number(amounts.tokens) : amounts
     if (permit !== null) await permit.charge(given)
-    else if (sent.request !== null) await this.#app.quotaCharge(sent.request, given)
+    else if (sent.request !== null) await this.#sent.request.quota.charge(given)
     const valid: Record<string, number> = {}
     for (const [unit, amount] of Object.entries(amounts)) {
       const isValid = Number.isInteger(amount) && amount >= 0
@@ -545,7 +545,7 @@ class Walk {
     for (const unit of ['requests', 'tokens', 'dollars', 'images']) {
       const granted =
         permit === null && sent.request !== null
-          ? this.#app.quotaGranted(sent.request, unit)
+          ? this.#sent.request.quota.granted(unit)
           : permit?.granted(unit)
       deepStrictEqual(granted, this.#model.granted(expected, unit), unit)
     }

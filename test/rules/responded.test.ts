@@ -187,7 +187,7 @@ t.test('a request that the host has answered meanwhile still has its decisions',
   const { app } = await createService(store, { respond: (reply) => reply.send('of the host') })
   let decisionsOf = (): unknown[] => []
   app.addHook('onRequest', async (request) => {
-    decisionsOf = () => request.quotaDecisions.map(({ quota, outcome }) => [quota, outcome])
+    decisionsOf = () => request.quota.decisions.map(({ quota, outcome }) => [quota, outcome])
   })
   await app.inject({ method: 'POST', url: '/run' })
   store.respond()

@@ -74,7 +74,7 @@ t.test(
       const found = await settled(async () => {
         for (const step of steps) {
           if (step === 'closes') await end()
-          else if ('report' in step) await app.quotaCharge(request, step.report)
+          else if ('report' in step) await request.quota.charge(step.report)
           else t.equal(await app.quotaExtend(request, step.extend), null, what)
         }
       })
@@ -87,7 +87,7 @@ t.test(
         messages,
         what
       )
-      const callerKey = request.quota?.callerKey
+      const callerKey = request.quota.decisions[0]?.callerKey
       for (const each of found) {
         matchExactly(t, each, { callerKey, quota: 'tokens', unit: 'tokens', failed: false })
         t.equal(each.request, request)
@@ -123,7 +123,7 @@ t.test('each quota of another unit than requests has a message, a shadow quota t
   const messages = await settled(async () => {
     t.equal((await ask()).statusCode, 429)
     t.equal((await ask({ headers: { 'x-caller': '' } })).statusCode, 401)
-    await app.quotaCharge(first.request, { tokens: 1, requests: 9, images: 9 })
+    await first.request.quota.charge({ tokens: 1, requests: 9, images: 9 })
     await first.end()
     await second.end()
   })
@@ -155,7 +155,7 @@ t.test('windowEnd is the end of the window that counted the admission', async (t
   const ends = ['2026-11-25T12:01Z', '2026-12-01T00:00Z', '2026-11-25T15:00Z']
   const messages = await settled(async () => {
     await end()
-    await app.quotaCharge(request, 9)
+    await request.quota.charge(9)
   })
   matchExactly(
     t,
@@ -265,7 +265,7 @@ t.test('reports of one request are settled one after another', async (t) => {
   await end()
   const amounts: Amounts[] = [1, { tokens: 20 }, 3, 0, 40]
   const messages = await settled(async () => {
-    await Promise.all(amounts.map(async (amount) => app.quotaCharge(request, amount)))
+    await Promise.all(amounts.map(async (amount) => request.quota.charge(amount)))
   })
   t.equal(most, 1, 'the store is never asked while it has yet to answer')
   t.equal(messages.at(-1)?.used, 64)

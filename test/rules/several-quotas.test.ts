@@ -98,7 +98,7 @@ t.test('a rejected request still reaches each counter: it opens the window', asy
   const quotas: Quotas = { tight: { perMinute: 1 }, wide: { perHour: 9 } }
   const { app, begin, statuses, clock, store } = await createHost(['tight', 'wide'], { quotas })
   const { request } = await begin()
-  store.forget(String(request.quota?.callerKey), 'wide.requests.hour')
+  store.forget(String(request.quota.decisions[0]?.callerKey), 'wide.requests.hour')
   clock.advance(30_000)
   t.same(await statuses(1), [429])
   t.match(await app.quotaStanding(request, 'wide'), { count: 0, windowRemaining: 3_600_000 })
@@ -339,7 +339,7 @@ for (const [definition, text, period, window, counters] of limits) {
     matchExactly(t, app.quotas, [quota], 'without a default quota that protects nothing')
     t.equal(store.list(`${name}.${counters}`).callers[0]?.count, 2)
     for (const { request } of running) {
-      matchExactly(t, request.quotaDecisions, [{ unit, period, window, limit: 2 }])
+      matchExactly(t, request.quota.decisions, [{ unit, period, window, limit: 2 }])
       matchExactly(t, await app.quotaStanding(request, name), { unit, period, window })
     }
     if (window === null) return
@@ -389,7 +389,7 @@ for (const [limit, more, key, end] of settings) {
     const limitOf = async () => {
       const { app, begin } = await createHost(name, { preferences, quotas })
       t.same(Object.keys(app.quotaConfig), ['SERVICE_RATE_LIMIT_PER_MINUTE', variable])
-      return (await begin()).request.quota?.limit
+      return (await begin()).request.quota.decisions[0]?.limit
     }
     t.equal(await limitOf(), 2)
     process.env[variable] = '7'
@@ -513,7 +513,7 @@ t.test('a request that several quotas refuse has the decision of one alone', asy
   matchExactly(t, messages, [{ decision: { quota: 'days', outcome: 'rejected' } }])
   const { request, decision } = messages[0] ?? {}
   t.equal(request?.quota, decision)
-  t.same(request?.quotaDecisions, [decision])
+  t.same(request?.quota.decisions, [decision])
 })
 
 const range = { least: 500, most: 1500 }

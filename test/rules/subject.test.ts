@@ -102,7 +102,7 @@ t.test(
       scope.post('/api/justify-leaf', ran)
       scope.post('/api/other', async (request) => ({
         quota: request.quota,
-        decisions: request.quotaDecisions
+        decisions: request.quota.decisions
       }))
     })
     await app.register(quotaPlugin)

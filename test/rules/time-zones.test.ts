@@ -494,7 +494,7 @@ t.test(
     set('2026-11-24T23:59Z')
     const { request, end } = await begin()
     set('2026-11-25T00:01Z')
-    await app.quotaCharge(request, 30)
+    await request.quota.charge(30)
     t.same(await counts(['daily']), [20])
     await end()
     t.same(await counts(['daily']), [20])
@@ -513,7 +513,7 @@ t.test('where the time zone fails only later, a report counts in the first windo
   set('2026-11-25T14:00Z')
   const { request, end } = await begin()
   zone = 'Nowhere/City'
-  await app.quotaCharge(request, 30)
+  await request.quota.charge(30)
   await end()
   matchExactly(t, log.problems(), [{ msg: /^the caller's time zone.*of the admission$/ }])
   zone = 'Asia/Tokyo'

@@ -53,7 +53,7 @@ for (const [what, options, waits] of hosts) {
       const decided: unknown[] = []
       app.addHook('preValidation', (request, reply, done) => {
         done()
-        decided.push([request.quota?.outcome, runs, reply.sent])
+        decided.push([request.quota.decisions[0]?.outcome, runs, reply.sent])
       })
       const quota = ['default', ...Object.keys(everything)]
       app.post('/run', { config: { quota } }, (_request, reply) => {

@@ -40,7 +40,7 @@ export async function createHost (
   const app: FastifyInstance = Fastify(server)
   const store = new MemoryQuotaStore({ clock: clock.now })
   await app.register(quotaPlugin, { operations: [], authentication: fromHeader, store, ...options })
-  app.post('/marked', { config: { quota: mark } }, async ({ quotaDecisions }) => quotaDecisions)
+  app.post('/marked', { config: { quota: mark } }, async ({ quota }) => quota.decisions)
   const ask = (request: InjectOptions = {}) =>
     app.inject({ method: 'POST', url: '/marked', ...request })
   /** Returns the statuses of several requests of a caller, one after another. */

@@ -55,7 +55,7 @@ const limit: number = app.quotaConfig.SERVICE_RATE_LIMIT_PER_MINUTE
 const theme: string = app.preferences.theme
 app.get('/', async (request) => {
   const decision: QuotaDecision | null = request.quota
-  const all: readonly QuotaDecision[] = request.quotaDecisions
+  const all: readonly QuotaDecision[] = request.quota.decisions
   if (decision?.outcome !== 'admitted') return all.length
   const counted: { callerKey: string; count: number } = decision
   return counted
@@ -69,7 +69,7 @@ app.post(
   '/chosen',
   { config: { quota: (request) => (request.url === '/' ? 'chat' : null) } },
   async (request) => {
-    await app.quotaCharge(request, { tokens: 7 })
+    await request.quota.charge({ tokens: 7 })
   }
 )
 

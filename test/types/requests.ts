@@ -49,7 +49,7 @@ export async function start (
       }
     },
     async (request, reply) => {
-      await secure.quotaCharge(request, 1)
+      await request.quota.charge(1)
       const permit = await secure.quotaAcquire(request, 'tools')
       return permit.refusal === null ? secure.quotaStanding(request) : permit.refuse(reply)
     }
@@ -70,9 +70,9 @@ export async function start (
       }
     }
   })
-  await app.quotaCharge(proxied, { tokens: 1 })
+  await proxied.quota.charge({ tokens: 1 })
   app.post<Chat>('/typed', async (request, reply) => {
-    await app.quotaCharge(request, null)
+    await request.quota.charge(null)
     const permit = await app.quotaAcquire(request, ['default', 'prompts'], { default: 1 })
     const sent: FastifyReply<Chat> = permit.refuse(reply)
     return sent.sent ? sent : app.quotaStanding(request, 'prompts')
@@ -80,12 +80,12 @@ export async function start (
   app
     .withTypeProvider<Provider>()
     .post('/provided', { schema: { body: { of: { prompts: ['a'] } } } }, async (request) => {
-      await app.quotaCharge(request, request.body.prompts.length)
+      await request.quota.charge(request.body.prompts.length)
       await app.quotaAcquire(request, 'prompts')
       return app.quotaStanding(request)
     })
   // @ts-expect-error A request of Node is none of Fastify.
-  app.addHook('onRequest', async ({ raw }) => app.quotaCharge(raw, 1))
+  app.addHook('onRequest', async ({ raw }) => raw.quota.charge(1))
 }
 
 /** A refusal is sent whatever the route declares about its own responses. */
@@ -132,7 +132,7 @@ export async function extend (request: SecureChat): Promise<number | null> {
   const app = Fastify()
   await app.register(quotaPlugin)
   const refusal: QuotaDecision | null = await app.quotaExtend(request, { tokens: 256 })
-  const granted: number | null = app.quotaGranted(request, 'tokens')
+  const granted: number | null = request.quota.granted('tokens')
   const cost = { least: 500, most: 1500 }
   const permit = await app.quotaAcquire(localAuthentication('alice'), ['chat'], { chat: cost })
   await app.quotaAcquire(request, 'chat', cost)

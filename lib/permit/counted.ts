@@ -1,0 +1,55 @@
+import { unlimited } from '../store/counter.js'
+import type { Holding } from './holding.js'
+import type { QuotaOfRequest } from './quota-of-request.js'
+import type { Requester } from './requester.js'
+import { Tally } from './tally.js'
+
+/**
+ * What a quota of requests counted for one of them, which is final unless something is reported: 0
+ * for a request whose model failed, for example.
+ */
+export class Counted implements Holding {
+  readonly granted: number
+  readonly #each: QuotaOfRequest
+  readonly #requester: Requester
+  /** Only needed if something is reported. */
+  #tally: Tally | undefined
+  #reported: number | null = null
+  #hasEnded = false
+
+  constructor (each: QuotaOfRequest, granted: number, requester: Requester) {
+    this.#each = each
+    this.granted = granted
+    this.#requester = requester
+  }
+
+  get isFinal (): boolean {
+    return this.#reported === null
+  }
+
+  report (amount: number): Promise<void> {
+    this.#reported = Math.min((this.#reported ?? 0) + amount, unlimited)
+    return this.#apply()
+  }
+
+  async end (): Promise<void> {
+    this.#hasEnded = true
+    if (!this.isFinal) await this.#apply()
+  }
+
+  async cancel (): Promise<void> {
+    // A store that cannot settle keeps what it counted.
+    if (this.#each.quota.store.settle !== undefined) this.#reported ??= 0
+    await this.end()
+  }
+
+  /** Makes the store count what was reported, and while the request runs at least the grant. */
+  #apply (): Promise<void> {
+    this.#tally ??= new Tally(this.#each, this.#requester)
+    return this.#tally.bringTo(() => {
+      const reported = this.#reported ?? this.granted
+      const used = this.#hasEnded ? reported : Math.max(this.granted, reported)
+      return { used, isHeld: false }
+    })
+  }
+}

@@ -1,0 +1,160 @@
+import type { Caller } from '../caller/request-caller.js'
+import { logFailure } from '../log.js'
+import { required } from '../required.js'
+import { unlimited } from '../store/counter.js'
+import { acquireFrom } from '../store/checks.js'
+import type { Acquisition, Demand, Settled } from '../store/store.js'
+import type { Quota } from './quota.js'
+import type { QuotaOfRequest } from './quota-of-request.js'
+import type { Requester } from './requester.js'
+
+/** What the store is to count for a permit. */
+export interface Due {
+  readonly used: number
+  /** Whether what the admission counted is still held. */
+  readonly isHeld: boolean
+}
+
+/** What an acquisition still counts. */
+interface Part {
+  readonly receipt: unknown
+  counts: number
+}
+
+/**
+ * What the store counts for one permit in one quota: what the admission counted, and what was used
+ * beyond that, for which further acquisitions have been made. The receipts say where it counts, and
+ * this says how much.
+ */
+export class Tally {
+  /** Whether the store has failed once, so that its counter may differ. */
+  hasStoreFailed = false
+  readonly #quota: Quota
+  readonly #caller: Caller
+  readonly #demand: Demand
+  readonly #requester: Requester
+  readonly #admission: Part
+  /** What the admission still holds. */
+  #held: number
+  /** All that was used beyond the admission. */
+  #beyond = 0
+  /**
+   * The latest acquisition of what was used beyond. Only what `unreported` assumes is lowered
+   * later, by a late report, and nothing was used beyond before that.
+   */
+  #latestBeyond: Part | null = null
+  #applying: Promise<unknown> = Promise.resolve()
+
+  constructor (each: QuotaOfRequest, requester: Requester) {
+    const { receipt, granted } = required(each.acquisition, 'the acquisition of an admission')
+    this.#quota = each.quota
+    this.#caller = required(each.caller, 'the caller of an admission')
+    this.#demand = required(each.demand, 'the demand of an admission')
+    this.#requester = requester
+    this.#admission = { receipt, counts: granted }
+    this.#held = this.#demand.isEstimate ? granted : 0
+  }
+
+  /**
+   * Makes the store count what is due. Changes are applied one after another; what is due is read
+   * when it is the turn of this one. Never rejects.
+   *
+   * @param applied Runs after that, and before the next change is applied. Must not throw.
+   */
+  bringTo (read: () => Due, applied?: () => void): Promise<void> {
+    const applying = this.#applying.then(async () => {
+      await this.#apply(read())
+      applied?.()
+    })
+    this.#applying = applying
+    return applying
+  }
+
+  async #apply ({ used, isHeld }: Due): Promise<void> {
+    const counted = this.#admission.counts + this.#beyond
+    if (used > counted) await this.#countBeyond(used - counted)
+    let excess = Math.max(0, counted - used)
+    const settling: Promise<void>[] = []
+    if (this.#latestBeyond !== null && excess > 0) {
+      const count = lower(this.#latestBeyond, excess)
+      excess -= count
+      this.#beyond -= count
+      settling.push(this.#settle(this.#latestBeyond, { count, held: 0 }))
+    }
+    const held = isHeld ? 0 : this.#held
+    const count = lower(this.#admission, excess)
+    this.#held -= held
+    if (count > 0 || held > 0) settling.push(this.#settle(this.#admission, { count, held }))
+    await Promise.all(settling)
+  }
+
+  /** After a failure, the store may have applied it, so it is not asked again. */
+  async #settle ({ receipt }: Part, less: Settled): Promise<void> {
+    const { store } = this.#quota
+    try {
+      if (store.settle === undefined) throw new TypeError('the quota store has no function settle')
+      await store.settle(receipt, less)
+    } catch (error) {
+      this.#noteFailure(error)
+    }
+  }
+
+  /** Counts what was used beyond the admission, in the window that is open now. */
+  async #countBeyond (amount: number): Promise<void> {
+    // It counts even if the store fails, because whether it was counted is unknown then.
+    this.#beyond += amount
+    this.#latestBeyond = null
+    try {
+      const [acquisition] = await acquireFrom(this.#quota.store, [this.#demandBeyond(amount)])
+      const { receipt } = admittedBeyond(acquisition)
+      this.#latestBeyond = { receipt, counts: amount }
+    } catch (error) {
+      this.#noteFailure(error)
+    }
+  }
+
+  #demandBeyond (amount: number): Demand {
+    return {
+      ...this.#demand,
+      ...this.#windowNow(),
+      limit: unlimited,
+      least: amount,
+      most: amount,
+      isEstimate: false
+    }
+  }
+
+  /** Returns the caller's day, week or month, now; that of the admission if it fails. */
+  #windowNow (): Pick<Demand, 'start' | 'end'> {
+    const { windowNow, name } = this.#quota
+    if (windowNow === null) return this.#demand
+    try {
+      const { start, end } = windowNow(this.#caller)
+      return { start, end }
+    } catch (error) {
+      const { server, log } = this.#requester
+      server.quotaLog.windowBeyondFailed(error, name, log)
+      return this.#demand
+    }
+  }
+
+  #noteFailure (error: unknown): void {
+    this.hasStoreFailed = true
+    const { name, unit, counters } = this.#quota
+    const message = 'the quota store failed; what the request counts may be wrong'
+    logFailure(this.#requester.log, error, message, { quota: name, unit, counters })
+  }
+}
+
+/** Lowers what a part counts, as far as it counts anything. Returns by how much. */
+function lower (part: Part, excess: number): number {
+  const less = Math.min(excess, part.counts)
+  part.counts -= less
+  return less
+}
+
+/** Throws unless a store has counted what has no limit. */
+function admittedBeyond (acquisition: Acquisition | null | undefined): Acquisition {
+  if (acquisition?.admitted === true) return acquisition
+  throw new TypeError('the quota store rejected a demand with the greatest limit')
+}
