@@ -4,7 +4,7 @@
 // test/simulation.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { placeDuration } from '../lib/store/shared/driver.js'
+import { placeDuration } from '../lib/store/shared/held-places.js'
 import type { Duration } from './duration.js'
 import { Random } from './random.js'
 import { limit, runRound, type RoundIncident } from './round.js'

@@ -116,6 +116,11 @@ export interface Demand {
   readonly unit: string
   /** Whose demand it is; null if it is not for a journal (requests, places, shadow quotas). */
   readonly reference: string | null
+  /**
+   * Present if the request waits for room and is the first of its line: a store on a server then
+   * asks its server, and rejects nothing from memory.
+   */
+  readonly isWaiting?: true
 }
 
 /** The state of a caller's counter. */

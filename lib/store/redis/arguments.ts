@@ -1,161 +1,175 @@
 import { counterRetention } from '../counter.js'
-import { placeDuration, type Call, type Caller, type NamedPlace } from '../shared/driver.js'
-import { storedName } from '../shared/stored-names.js'
+import type { Call, Caller, RequestOfCall } from '../shared/driver.js'
+import { overflowRow, storedName } from '../shared/stored-names.js'
 import type { Demand } from '../store.js'
+import type { Keys } from './keys.js'
 
-/** The end of the key of a quota's counters. */
-export function windowsKey (counters: string): string {
-  return `windows:${storedName(counters)}`
-}
+/** Stands for the time of the server's clock. */
+export const serverTime = -1
 
-/** The end of the key of the callers of a quota of concurrent requests. */
-export function placesKey (counters: string): string {
-  return `places:${storedName(counters)}`
-}
+/** The position of the quota of a place, and what stands for a time that there is not. */
+const none = 0
 
-/** The end of the key of a caller's places. The name of the counters has no space. */
-export function holderKey ({ counters, callerKey }: Caller): string {
-  return `${placesKey(counters)} ${storedName(callerKey)}`
-}
-
-/** A quota with windows, and its callers with their rows, which count from 1 as in Lua. */
+/** A quota with windows. Positions and rows count from 1, as in Lua. */
 interface WindowedQuota {
-  readonly counters: string
   readonly position: number
+  readonly counters: string
+  /** The length of the windows. */
+  readonly window: number
   readonly rows: Map<string, number>
-  /** The length of the windows; 0 if no request reaches the quota. */
-  window: number
-  isZoned: boolean
+  /** The row of the overflow counter; `none` without a cap. */
+  readonly overflow: number
 }
 
-/** The arguments of decide.lua, which describes them: numbers of eight bytes, and names. */
+/** A caller of a quota of concurrent requests. */
+interface Holder {
+  readonly position: number
+  readonly caller: Caller
+  /** The position of the quota among those of concurrent requests. */
+  readonly quota: number
+  readonly freed: string[]
+  readonly renewed: string[]
+}
+
+/** The arguments of decide.lua, which says what they are: keys, numbers and names. */
 export class DecideArguments {
   readonly keys: readonly string[]
   readonly parameters: readonly (string | Buffer)[]
+  readonly #cap: number
   readonly #quotas = new Map<string, WindowedQuota>()
-  readonly #concurrent = new Set<string>()
-  /** The ends of the keys of callers' places, with their positions, which count from 1. */
-  readonly #holders = new Map<string, number>()
+  readonly #concurrent = new Map<string, number>()
+  readonly #holders = new Map<string, Holder>()
+  readonly #onceKeys: string[] = []
   readonly #placeNames: string[] = []
-  /** How long the shard must last after this call, in milliseconds. */
-  #keep = 0
 
-  /** @param shard The key of the shard. */
-  constructor (shard: string, call: Call, cap: number) {
-    const numbers: number[] = []
-    for (const freed of call.freed) this.#addPlace(numbers, freed)
-    for (const renewed of call.renewed) {
-      this.#addPlace(numbers, renewed)
-      this.#keep = Math.max(this.#keep, placeDuration)
-    }
-    const settlementCount = this.#addSettlements(numbers, call)
-    const demandCount = this.#addRequests(numbers, call)
+  /** @param cap The most callers with a counter of their own in each quota, or `Infinity`. */
+  constructor (call: Call, keys: Keys, cap: number) {
+    this.#cap = cap
+    for (const place of call.freed) this.#holderOf(place, keys).freed.push(place.name)
+    for (const place of call.renewed) this.#holderOf(place, keys).renewed.push(place.name)
+    const settlements = this.#numbersOfSettlements(call, keys)
+    const requests = call.requests.flatMap((request) => this.#numbersOfRequest(request, keys))
+    const standings = call.standings.flatMap((demand) => this.#numbersOfStanding(demand, keys))
     const quotas = [...this.#quotas.values()]
+    const holders = [...this.#holders.values()]
     const header = [
-      call.time ?? -1,
+      call.time ?? serverTime,
+      call.periodLength,
+      call.placeDuration,
+      call.firstWindowId,
       cap,
-      this.#keep,
       quotas.length,
       this.#concurrent.size,
-      this.#holders.size,
-      call.freed.length,
-      call.renewed.length,
-      settlementCount,
+      holders.length,
+      settlements.length,
       call.requests.length,
-      demandCount
+      call.standings.length
     ]
-    for (const { window, isZoned, rows } of quotas) {
-      header.push(window, Number(isZoned), rows.size)
-    }
-    const ends = quotas.map(({ counters }) => windowsKey(counters))
-    ends.push(...this.#concurrent, ...this.#holders.keys())
-    this.keys = [shard, ...ends.map((end) => `${shard}:${end}`)]
+    this.keys = [
+      keys.quotas,
+      ...quotas.flatMap(({ counters }) => [keys.counters(counters), keys.deaths(counters)]),
+      ...[...this.#concurrent.keys()].map((counters) => keys.holders(counters)),
+      ...this.#holders.keys(),
+      ...this.#onceKeys
+    ]
+    const numbers = header.concat(
+      quotas.flatMap(numbersOfQuota),
+      holders.flatMap(numbersOfHolder),
+      ...settlements,
+      requests,
+      standings
+    )
     this.parameters = [
-      Buffer.from(new Float64Array(header.concat(numbers)).buffer),
+      Buffer.from(new Float64Array(numbers).buffer),
       ...quotas.flatMap(({ rows }) => [...rows.keys()]),
+      ...holders.flatMap(namesOfHolder),
       ...this.#placeNames
     ]
   }
 
-  #addPlace (numbers: number[], place: NamedPlace): void {
-    numbers.push(this.#holderOf(place))
-    this.#placeNames.push(place.name)
-  }
-
-  /** Adds each settlement once for each period whose held amount it changes, and at least once. */
-  #addSettlements (numbers: number[], { settlements }: Call): number {
-    let count = 0
-    for (const settlement of settlements) {
-      const { counters, callerKey, overflow, windowId, lessHeld } = settlement
-      const quota = this.#quotaOf(counters)
-      const row = rowOf(quota, callerKey)
-      const periods = lessHeld.size > 0 ? lessHeld : new Map([[0, 0]])
-      let { lessCount } = settlement
-      for (const [period, less] of periods) {
-        numbers.push(quota.position, row, Number(overflow), windowId, lessCount, less, period)
-        lessCount = 0
-        count += 1
-      }
+  /** Returns each settlement once for each period of what was held, and at least once. */
+  #numbersOfSettlements ({ settlements }: Call, keys: Keys): number[][] {
+    const numbers: number[][] = []
+    for (const { counters, row, windowId, window, lessCount, lessHeld, once } of settlements) {
+      const quota = this.#quotaOf(counters, window)
+      if (once !== null) this.#onceKeys.push(keys.once(once))
+      const [first = [none, 0], ...others] = lessHeld
+      const position = [quota.position, rowIn(quota, row), windowId]
+      const [firstPeriod, firstHeld] = first
+      numbers.push([...position, lessCount, firstHeld, firstPeriod, Number(once !== null)])
+      for (const [period, held] of others) numbers.push([...position, 0, held, period, 0])
     }
-    return count
+    return numbers
   }
 
-  /** Returns how many demands the requests have. */
-  #addRequests (numbers: number[], { requests }: Call): number {
-    let count = 0
-    for (const { demands, place } of requests) {
-      const hasPlaces = demands.some(({ window }) => window === null)
-      if (hasPlaces) this.#placeNames.push(place)
-      numbers.push(demands.length, Number(hasPlaces))
-      for (const demand of demands) this.#addDemand(numbers, demand)
-      count += demands.length
+  #numbersOfRequest ({ demands, place }: RequestOfCall, keys: Keys): number[] {
+    const hasPlaces = demands.some(({ window }) => window === null)
+    if (hasPlaces) this.#placeNames.push(place)
+    const numbers = [demands.length, Number(hasPlaces)]
+    for (const demand of demands) {
+      const { limit, least, most, isEstimate, start, end } = demand
+      const unit = demands.findIndex((other) => other.unit === demand.unit)
+      numbers.push(...this.#positionOf(demand, keys))
+      numbers.push(limit, least, most, unit, Number(isEstimate), start ?? none, end ?? none)
     }
-    return count
+    return numbers
   }
 
-  #addDemand (numbers: number[], demand: Demand): void {
-    const { counters, callerKey, limit, least, most, isEstimate, window, start, end } = demand
-    if (window === null) {
-      numbers.push(0, this.#holderOf(demand))
-      this.#keep = Math.max(this.#keep, placeDuration)
-    } else {
-      const quota = this.#quotaOf(counters)
-      quota.window = window
-      quota.isZoned = end !== null
-      numbers.push(quota.position, rowOf(quota, callerKey))
-      this.#keep = Math.max(this.#keep, counterRetention(window))
-    }
-    numbers.push(limit, least, most, Number(isEstimate), start ?? 0, end ?? 0)
+  #numbersOfStanding (demand: Demand, keys: Keys): number[] {
+    return [...this.#positionOf(demand, keys), demand.start ?? none, demand.end ?? none]
   }
 
-  #quotaOf (counters: string): WindowedQuota {
+  /** Returns the position of the demand's quota, and its row or the position of its holder. */
+  #positionOf (demand: Demand, keys: Keys): [quota: number, row: number] {
+    const { counters, callerKey, window } = demand
+    if (window === null) return [none, this.#holderOf(demand, keys).position]
+    const quota = this.#quotaOf(counters, window)
+    return [quota.position, rowIn(quota, storedName(callerKey))]
+  }
+
+  #quotaOf (counters: string, window: number): WindowedQuota {
     let quota = this.#quotas.get(counters)
     if (quota === undefined) {
-      const position = this.#quotas.size + 1
-      quota = { counters, position, rows: new Map(), window: 0, isZoned: false }
+      const hasCap = this.#cap < Infinity
+      quota = {
+        position: this.#quotas.size + 1,
+        counters,
+        window,
+        rows: new Map(hasCap ? [[overflowRow, 1]] : []),
+        overflow: hasCap ? 1 : none
+      }
       this.#quotas.set(counters, quota)
     }
     return quota
   }
 
-  #holderOf (caller: Caller): number {
-    const holder = holderKey(caller)
-    let position = this.#holders.get(holder)
-    if (position === undefined) {
-      position = this.#holders.size + 1
-      this.#holders.set(holder, position)
-      this.#concurrent.add(placesKey(caller.counters))
+  #holderOf (caller: Caller, keys: Keys): Holder {
+    const key = keys.places(caller)
+    let holder = this.#holders.get(key)
+    if (holder === undefined) {
+      const quota = this.#concurrent.get(caller.counters) ?? this.#concurrent.size + 1
+      this.#concurrent.set(caller.counters, quota)
+      holder = { position: this.#holders.size + 1, caller, quota, freed: [], renewed: [] }
+      this.#holders.set(key, holder)
     }
-    return position
+    return holder
   }
 }
 
-function rowOf ({ rows }: WindowedQuota, callerKey: string): number {
-  const caller = storedName(callerKey)
-  let row = rows.get(caller)
-  if (row === undefined) {
-    row = rows.size + 1
-    rows.set(caller, row)
-  }
+function rowIn ({ rows }: WindowedQuota, name: string): number {
+  const row = rows.get(name) ?? rows.size + 1
+  rows.set(name, row)
   return row
+}
+
+function numbersOfQuota ({ window, rows, overflow }: WindowedQuota): number[] {
+  return [window, counterRetention(window), rows.size, overflow]
+}
+
+function numbersOfHolder ({ quota, freed, renewed }: Holder): number[] {
+  return [quota, freed.length, renewed.length]
+}
+
+function namesOfHolder ({ caller, freed, renewed }: Holder): string[] {
+  return [storedName(caller.callerKey), ...freed, ...renewed]
 }

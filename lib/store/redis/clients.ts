@@ -31,7 +31,16 @@ export interface QuotaRedisClient {
     keys: readonly string[],
     parameters: readonly (string | Buffer)[]
   ): Promise<unknown>
+  /**
+   * Returns whether the client would send a command now. `connecting`: not yet, or not at the
+   * moment. `closed`: it does not connect any more. So the store knows that it has sent nothing,
+   * and loses nothing. Without this function, the client counts as ready.
+   */
+  readiness?(): Readiness
 }
+
+/** Whether a client would send a command now. */
+export type Readiness = 'ready' | 'connecting' | 'closed'
 
 /**
  * The functions of an `ioredis` or `iovalkey` client that the store uses; both `Redis` and
@@ -136,11 +145,21 @@ function adaptIoredis (client: IoredisClient): QuotaRedisClient {
     return result?.[1]
   }
   return {
+    readiness: () => readinessOfIoredis(client),
     evaluateDigest: (digest, keys, parameters) =>
       run((commands) => commands.evalsha(digest, keys.length, ...keys, ...parameters)),
     evaluateSource: (source, keys, parameters) =>
       run((commands) => commands.eval(source, keys.length, ...keys, ...parameters))
   }
+}
+
+// With the status `wait`, of a client with the option `lazyConnect`, a command connects it.
+const connectingStatus: readonly unknown[] = ['connecting', 'connect', 'close', 'reconnecting']
+
+function readinessOfIoredis (client: object): Readiness {
+  const status: unknown = 'status' in client ? client.status : undefined
+  if (status === 'end') return 'closed'
+  return connectingStatus.includes(status) ? 'connecting' : 'ready'
 }
 
 // Only a Cluster has the function `nodes`.
@@ -161,6 +180,7 @@ function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
     }
   })
   return {
+    readiness: () => readinessOfNodeRedis(client),
     evaluateDigest: (digest, keys, parameters) =>
       run(client.evalSha(digest, { keys: [...keys], arguments: [...parameters] })),
     evaluateSource: (source, keys, parameters) =>
@@ -168,11 +188,19 @@ function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
   }
 }
 
-// Whether this is a client, or a pool, which tells how many of its connections are idle.
+// Clients and sentinels have `isReady`, and all but the lowest versions `isOpen`.
+function readinessOfNodeRedis (client: object): Readiness {
+  if ('isOpen' in client && client.isOpen === false) return 'closed'
+  return 'isReady' in client && client.isReady === false ? 'connecting' : 'ready'
+}
+
+// Whether this is a client, or a pool, which tells how many of its connections are idle. The
+// function `sendCommand` of a sentinel takes other arguments.
 function canLeave (
   client: object
 ): client is { readonly idleClients?: number; sendCommand(command: string[]): Promise<unknown> } {
-  return ('isReady' in client || 'idleClients' in client) && hasFunction(client, 'sendCommand')
+  const isClient = 'isReady' in client && !hasFunction(client, 'getMasterNode')
+  return (isClient || 'idleClients' in client) && hasFunction(client, 'sendCommand')
 }
 
 function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {

@@ -1,141 +1,138 @@
--- Does what one call asks of a shard, in one step: frees and renews places, settles, and decides on
--- the requests in their order.
+-- Does what one call asks, in one step and in this order: frees and renews places, settles, decides
+-- on the requests, and reads the standings (`Call` in ../shared/driver.ts).
 -- include layout.part.lua
--- KEYS: the shard; the counters of each quota with windows; the callers of each quota of concurrent
--- requests; and the places of each caller who takes, frees or renews some, a holder.
--- ARGV[1] has numbers of eight bytes, read below in the order in which arguments.ts writes them.
--- Then come names: of the callers of each quota with windows, and of places freed, renewed, taken.
--- Returns numbers with spaces between them: the period, and for each demand of each request what
--- was granted (-1 if it has no room), the count, what is held, how long the window stays open or,
--- in a time zone, when it ends (0 for a place), its id, and whether it is of overflow (1 or 0).
+--
+-- ARGV[1] has numbers of eight bytes, in the order in which they are read below. The other
+-- arguments and KEYS are read in this order, in which arguments.ts writes them:
+--   KEYS  the list of all quotas; for each quota with windows its counters, and when each is dead;
+--         for each quota of concurrent requests its holders, the callers with places; for each
+--         holder its places; for each settlement that is applied once, its name
+--   ARGV  for each quota with windows its rows; for each holder the caller, and the places that are
+--         freed and renewed; for each request that takes places, their name
+-- Returns numbers with spaces between them: the period; for each settlement that is applied once, 1
+-- if it was, else 0; for each demand what was granted (-1 if it has no room), its count, and the id
+-- of its window; for each standing its count, or -1 if its window is over. A count is four numbers:
+-- what is counted; what is held; how long the window stays open or, in a time zone, when it ends (0
+-- for places); and whether it is of the overflow counter (1 or 0).
 local NUMBERS = ARGV[1]
-local format, pack, unpackNumbers = string.format, struct.pack, struct.unpack
+local MINUTE = 60000 -- how much longer than needed a key can stay, so that this is rarely set
+local format, unpackNumbers = string.format, struct.unpack
 
--- The shard must last for `keep`. There are `demandCount` demands in all requests. `at` is the
--- position of the next number in NUMBERS, and `nameAt` (below) that of the latest name in ARGV.
-local time, cap, keep, windowedCount, concurrentCount, holderCount, freedCount, renewedCount,
-  settlementCount, requestCount, demandCount, at = unpackNumbers('ddddddddddd', NUMBERS)
-local quotaCount = windowedCount + concurrentCount
-local found = readShard(unpack(KEYS, 2, 1 + quotaCount))
-local now, offset, latestId, shardExpires = startClock(found[1], time)
-local period = math.floor(now / PERIOD)
+local time, periodLength, placeDuration, nextWindowId, cap, quotaCount, concurrentCount,
+  holderCount, settlementCount, requestCount, standingCount, at =
+  unpackNumbers('ddddddddddd', NUMBERS)
+local now = nowFrom(time)
+local period = math.floor(now / periodLength)
+-- Times are texts here, because a number costs a command twice as much.
+local nowText, placesEnd = format('%d', now), format('%d', now + placeDuration)
 
--- The first write, since a server whose memory is full refuses this one and no later one. Ids of
--- windows are set aside for all demands.
-local mustLastLonger = now + keep > shardExpires
-if mustLastLonger then shardExpires = now + keep + MINUTE end
-redis.call('HSET', SHARD, LAYOUT, pack('dddd', now, offset, latestId + demandCount, shardExpires))
-if mustLastLonger then redis.call('PEXPIRE', SHARD, shardExpires - now) end
+local keyAt, nameAt = 0, 1
+local function nextKey ()
+  keyAt = keyAt + 1
+  return KEYS[keyAt]
+end
+local function nextNames (count)
+  local first = nameAt + 1
+  nameAt = nameAt + count
+  return { unpack(ARGV, first, nameAt) }
+end
+local quotasKey = nextKey()
 
--- The window is 0 if no request reaches the quota. The sweeps of all quotas together look at about
--- a page of counters.
-local quotas, leftToSweep, nameAt = {}, PAGE, 1
-for position = 1, windowedCount do
-  local key, record = KEYS[1 + position], found[1 + position]
-  local window, hasZone, callerCount
-  window, hasZone, callerCount, at = unpackNumbers('ddd', NUMBERS, at)
-  -- Counters whose quota has no record have times of a clock that was lost.
-  if not record then redis.call('UNLINK', key) end
-  local sweptAt, sweeps, cursor, retention, isZoned, expires =
-    unpackNumbers(QUOTA, record or pack(QUOTA, now, 0, -1, 0, 0, NEVER))
-  local isChanged = false
-  if window > 0 then
-    isChanged = retention ~= window + MINUTE or isZoned ~= hasZone
-    retention, isZoned = window + MINUTE, hasZone
-    if cursor < 0 and now - sweptAt >= MINUTE then
-      sweptAt, sweeps, cursor, isChanged = now, sweeps + 1, 0, true
-    end
-    if cursor >= 0 and leftToSweep > 0 then
-      local page = redis.call('HSCAN', key, cursor, 'COUNT', leftToSweep)
-      for index = 1, #page[2], 2 do
-        local caller, text = page[2][index], page[2][index + 1]
-        if isDead(text, sweptAt, retention) then redis.call('HDEL', key, caller) end
-      end
-      cursor, isChanged = page[1] == '0' and -1 or tonumber(page[1]), true
-      leftToSweep = leftToSweep - #page[2] / 2
-    end
+-- Read the counters. With a cap, the row of the overflow counter is among those of a quota
+-- (otherwise 0), and the callers with a counter that is not dead are counted.
+local quotas = {}
+for position = 1, quotaCount do
+  local window, keep, rowCount, overflowRow
+  window, keep, rowCount, overflowRow, at = unpackNumbers('dddd', NUMBERS, at)
+  local key, deathsKey, rows = nextKey(), nextKey(), nextNames(rowCount)
+  local counters = redis.call('HMGET', key, unpack(rows))
+  for row = 1, rowCount do
+    counters[row] = readCounter(counters[row], now, period, window)
   end
-  -- A caller without a counter has false in its place, and needs the number of those with one.
-  local counters = redis.call('HMGET', key, unpack(ARGV, nameAt + 1, nameAt + callerCount))
-  local tracked
-  for row, text in ipairs(counters) do
-    counters[row] = text and readCounter(text, period)
-    if not text then tracked = tracked or redis.call('HLEN', key) end
-  end
-  -- Without counters, the key does not exist, and has lost its expiry.
-  if tracked == 0 then expires = NEVER end
-  local mustLastLonger = window > 0 and now + retention > expires
-  if mustLastLonger then expires = now + retention + MINUTE end
-  if isChanged or mustLastLonger then
-    redis.call('HSET', SHARD, key,
-      pack(QUOTA, sweptAt, sweeps, cursor, retention, isZoned, expires))
+  local overflow, tracked = counters[overflowRow], 0
+  if overflow then
+    local dead = redis.call('ZCOUNT', deathsKey, '-inf', nowText)
+    tracked = redis.call('HLEN', key) - dead - (overflow.isNew and 0 or 1)
   end
   quotas[position] = {
-    key = key, window = window, counters = counters, tracked = tracked, overflow = false,
-    namesAt = nameAt, expiresIn = mustLastLonger and expires - now
+    key = key, deathsKey = deathsKey, window = window, keep = keep, rows = rows,
+    counters = counters, overflow = overflow, tracked = tracked
   }
-  nameAt = nameAt + callerCount
 end
 
-local function overflowOf (quota)
-  quota.overflow = quota.overflow or
-    readCounter(redis.call('HGET', SHARD, quota.key .. ' overflow'), period)
-  return quota.overflow
+-- Free and renew places. A place lasts until its time in the places of its holder, and the holder
+-- until its time among the holders.
+local holdersKeys, isHeldIn, removable = {}, {}, PAGE
+for position = 1, concurrentCount do holdersKeys[position] = nextKey() end
+
+local function removeEnded (key)
+  local ended = math.min(redis.call('ZCOUNT', key, '-inf', nowText), removable)
+  if ended > 0 then redis.call('ZREMRANGEBYRANK', key, 0, ended - 1) end
+  removable = removable - ended
 end
 
--- Counts what has not ended in a sorted set, and removes what has, a page of it in a script. Times
--- are texts here, because a number costs a command twice as much.
-local removable = PAGE
-local canTakePlaces = concurrentCount > 0 and requestCount + renewedCount > 0
-local nowText = canTakePlaces and format('%d', now)
-local endText = canTakePlaces and format('%d', now + tonumber(PLACE_DURATION))
-local function countNotEnded (key)
-  local count = redis.call('ZCARD', key)
-  local ended = count > 0 and redis.call('ZCOUNT', key, '-inf', nowText) or 0
-  local removed = math.min(ended, removable)
-  if removed > 0 then redis.call('ZREMRANGEBYRANK', key, 0, removed - 1) end
-  removable = removable - removed
-  return count - ended
+-- The places last from now on, whether the holder has them or not.
+local function hold (holder, places)
+  local command = { 'ZADD', holder.key }
+  for _, place in ipairs(places) do
+    local last = #command
+    command[last + 1], command[last + 2] = placesEnd, place
+  end
+  redis.call(unpack(command))
+  redis.call('PEXPIRE', holder.key, placeDuration)
+  redis.call('ZADD', holder.holdersKey, placesEnd, holder.caller)
+  isHeldIn[holder.holdersKey] = true
 end
 
--- The place lasts from now on, whether the holder has it or not.
-local function takeOrRenew (holder, place)
-  redis.call('ZADD', holder.key, endText, place)
-  redis.call('PEXPIRE', holder.key, PLACE_DURATION)
-  redis.call('ZADD', holder.callersKey, endText, holder.caller)
+local function countPlaces (holder)
+  local all = redis.call('ZCARD', holder.key)
+  local lasting = all > 0 and redis.call('ZCOUNT', holder.key, '(' .. nowText, placesEnd) or 0
+  if lasting == all then return all end
+  removeEnded(holder.key)
+  -- A clock that is set back keeps no place for longer than a place lasts.
+  local late = redis.call('ZRANGEBYSCORE', holder.key, '(' .. placesEnd, '+inf', 'LIMIT', 0, PAGE)
+  if #late > 0 then hold(holder, late) end
+  return redis.call('ZCOUNT', holder.key, '(' .. nowText, '+inf')
 end
 
--- Free and renew places. Those of a holder have the form of a counter, and a key that consists of
--- the key of the quota's callers, a space, and the caller.
 local holders = {}
 for position = 1, holderCount do
-  local key = KEYS[1 + quotaCount + position]
-  local space = string.find(key, ' ', #SHARD + 1, true)
-  holders[position] = {
-    key = key, callersKey = string.sub(key, 1, space - 1), caller = string.sub(key, space + 1),
-    count = false, held = 0, heldBefore = 0, ends = now, id = 0
+  local concurrent, freedCount, renewedCount
+  concurrent, freedCount, renewedCount, at = unpackNumbers('ddd', NUMBERS, at)
+  local holder = {
+    key = nextKey(), holdersKey = holdersKeys[concurrent], caller = nextNames(1)[1], taken = {}
   }
-end
-for index = 1, freedCount + renewedCount do
-  local position
-  position, at = unpackNumbers('d', NUMBERS, at)
-  nameAt = nameAt + 1
-  local holder, place = holders[position], ARGV[nameAt]
-  if index > freedCount then
-    takeOrRenew(holder, place)
-  elseif redis.call('ZREM', holder.key, place) == 1 and redis.call('EXISTS', holder.key) == 0 then
-    redis.call('ZREM', holder.callersKey, holder.caller)
+  local freed, renewed = nextNames(freedCount), nextNames(renewedCount)
+  if freedCount > 0 and redis.call('ZREM', holder.key, unpack(freed)) > 0 then
+    if redis.call('EXISTS', holder.key) == 0 then
+      redis.call('ZREM', holder.holdersKey, holder.caller)
+    end
   end
+  if renewedCount > 0 then hold(holder, renewed) end
+  holders[position] = holder
+end
+
+local function isOpen (counter)
+  return counter.ends > (counter.isZoned and nowFrom(-1) or now)
 end
 
 -- Settle: only the window that has counted changes, and what is held of the `settled` period.
+local reply, remembered = { period }, {}
 for _ = 1, settlementCount do
-  local position, row, isOverflow, id, lessCount, lessHeld, settled, nextAt =
+  local position, row, windowId, lessCount, lessHeld, settled, isOnce
+  position, row, windowId, lessCount, lessHeld, settled, isOnce, at =
     unpackNumbers('ddddddd', NUMBERS, at)
-  at = nextAt
   local quota = quotas[position]
-  local counter = isOverflow == 1 and overflowOf(quota) or quota.counters[row]
-  if counter and counter.id == id then
+  local counter = quota.counters[row]
+  local isApplied = counter.id == windowId
+  if isOnce == 1 then
+    local key = nextKey()
+    isApplied = isApplied and isOpen(counter) and not remembered[key] and
+      redis.call('EXISTS', key) == 0
+    if isApplied then remembered[key] = quota.keep end
+    reply[#reply + 1] = isApplied and 1 or 0
+  end
+  if isApplied then
     counter.count = math.max(0, counter.count - lessCount)
     local heldField = settled == period and 'held' or settled == period - 1 and 'heldBefore'
     if heldField then counter[heldField] = math.max(0, counter[heldField] - lessHeld) end
@@ -143,89 +140,148 @@ for _ = 1, settlementCount do
   end
 end
 
--- Returns the counter that a demand reaches: the caller's own, or the overflow counter at the cap.
--- Opens a window if the last one is over. `starts` and `ends` are 0 without a time zone.
-local function reach (quota, row, starts, ends)
+-- Returns the counter of a caller: its own, or the overflow counter if it has none and as many
+-- callers as the cap have one.
+local function counterOf (quota, row)
   local counter = quota.counters[row]
-  if not counter and quota.tracked < cap then
-    counter = readCounter(nil, period)
-    quota.counters[row], quota.tracked = counter, quota.tracked + 1
-  end
-  counter = counter or overflowOf(quota)
-  if counter.ends <= (ends > 0 and starts or now) then
-    latestId = latestId + 1
-    counter.id, counter.ends = latestId, ends > 0 and ends or now + quota.window
-    counter.count, counter.held, counter.heldBefore = 0, 0, 0
-  end
-  counter.lastSeen, counter.isChanged = now, true
+  if counter.isNew and quota.overflow and quota.tracked >= cap then return quota.overflow end
   return counter
 end
 
+-- Whether the window is over for a demand. `starts` and `ends` are 0 without a time zone.
+local function isOver (counter, starts, ends)
+  return counter.ends <= (ends > 0 and starts or now)
+end
+
+-- Returns the counter that a demand reaches, and opens a window if the last one is over.
+local function reach (quota, row, starts, ends)
+  local counter = counterOf(quota, row)
+  if isOver(counter, starts, ends) then
+    if counter.isNew and counter ~= quota.overflow then quota.tracked = quota.tracked + 1 end
+    counter.id, nextWindowId = nextWindowId, nextWindowId + 1
+    counter.isZoned = ends > 0
+    counter.ends = counter.isZoned and ends or now + quota.window
+    counter.count, counter.held, counter.heldBefore = 0, 0, 0
+    counter.isNew, counter.isOpened, counter.isChanged = false, true, true
+  end
+  return counter
+end
+
+-- Returns what a demand of concurrent requests reaches, with the fields of a counter.
+local function reachPlaces (holder)
+  if not holder.count then
+    holder.count = countPlaces(holder)
+    holder.held, holder.heldBefore, holder.ends, holder.id = holder.count, 0, now, 0
+  end
+  return holder
+end
+
+local function addCount (quota, counter)
+  local leftOrEnd = counter.isZoned and counter.ends or counter.ends - now
+  local isOverflow = quota and counter == quota.overflow
+  reply[#reply + 1] = format('%d %d %d %d', counter.count, heldOf(counter), leftOrEnd,
+    isOverflow and 1 or 0)
+end
+
 -- Decide on the requests. The quota's position is 0 for a place, whose row is that of its holder.
-local reply, demands = { period }, {}
 for _ = 1, requestCount do
   local size, hasPlaces
   size, hasPlaces, at = unpackNumbers('dd', NUMBERS, at)
-  nameAt = nameAt + hasPlaces
-  local isAdmitted = true
+  local place = nextNames(hasPlaces)[1]
+  local demands, isAdmitted, leastOfUnit = {}, true, {}
   for index = 1, size do
-    local position, row, limit, least, most, isEstimate, starts, ends, nextAt =
-      unpackNumbers('dddddddd', NUMBERS, at)
-    at = nextAt
+    local position, row, limit, least, most, unit, isEstimate, starts, ends
+    position, row, limit, least, most, unit, isEstimate, starts, ends, at =
+      unpackNumbers('ddddddddd', NUMBERS, at)
     local quota = quotas[position]
-    local counter = quota and reach(quota, row, starts, ends) or holders[row]
-    if not quota and not counter.count then
-      counter.count = countNotEnded(counter.key)
-      counter.held = counter.count
-    end
+    local counter = quota and reach(quota, row, starts, ends) or reachPlaces(holders[row])
     local hasRoom = limit == UNLIMITED or counter.count + math.max(least, 1) <= limit
+    -- What the demands of one unit would be granted alone bounds each of them.
+    local alone = limit == UNLIMITED and most or math.min(most, limit - counter.count)
+    leastOfUnit[unit] = math.min(leastOfUnit[unit] or alone, alone)
     isAdmitted = isAdmitted and hasRoom
     demands[index] = {
-      quota = quota, counter = counter, hasRoom = hasRoom, isZoned = ends > 0,
-      limit = limit, most = most, isEstimate = isEstimate == 1
+      quota = quota, counter = counter, hasRoom = hasRoom, least = least, unit = unit,
+      isEstimate = isEstimate == 1
     }
   end
-  for index = 1, size do
-    local demand = demands[index]
-    local quota, counter, granted = demand.quota, demand.counter, 0
+  for _, demand in ipairs(demands) do
+    local counter, granted = demand.counter, 0
     if isAdmitted then
-      granted = demand.limit == UNLIMITED and demand.most
-        or math.min(demand.most, demand.limit - counter.count)
+      granted = math.max(demand.least, leastOfUnit[demand.unit])
       counter.count = math.min(counter.count + granted, UNLIMITED)
       if demand.isEstimate then counter.held = counter.held + granted end
-      if not quota then takeOrRenew(counter, ARGV[nameAt]) end
+      counter.isChanged = true
+      if counter.taken then table.insert(counter.taken, place) end
     end
-    local leftOrEnd = demand.isZoned and counter.ends or counter.ends - now
-    local isOverflow = quota and counter == quota.overflow
-    reply[#reply + 1] = format('%d %d %d %d %d %d', demand.hasRoom and granted or -1,
-      counter.count, heldOf(counter), leftOrEnd, counter.id, isOverflow and 1 or 0)
+    reply[#reply + 1] = format('%d', demand.hasRoom and granted or -1)
+    addCount(demand.quota, counter)
+    reply[#reply + 1] = format('%d', counter.id)
   end
 end
 
--- Write what has changed.
-local function recordOf (counter)
-  return pack('ddddddd', counter.lastSeen, counter.count, counter.held, counter.heldBefore, period,
-    counter.ends, counter.id)
+-- Read the standings, which are demands of which only these numbers are needed.
+for _ = 1, standingCount do
+  local position, row, starts, ends
+  position, row, starts, ends, at = unpackNumbers('dddd', NUMBERS, at)
+  local quota = quotas[position]
+  local counter = quota and counterOf(quota, row) or reachPlaces(holders[row])
+  if quota and isOver(counter, starts, ends) then reply[#reply + 1] = '-1'
+  else addCount(quota, counter) end
 end
-for position = windowedCount + 1, quotaCount do
-  if not found[1 + position] then redis.call('HSET', SHARD, KEYS[1 + position], '') end
-  if canTakePlaces then
-    countNotEnded(KEYS[1 + position])
-    redis.call('PEXPIRE', KEYS[1 + position], PLACE_DURATION)
-  end
+
+-- Write what has changed: places first, since a slot of a cluster can be moving, and a key that was
+-- emptied above cannot be written then.
+for _, holder in ipairs(holders) do
+  if #holder.taken > 0 then hold(holder, holder.taken) end
 end
 for _, quota in ipairs(quotas) do
-  local command = { 'HSET', quota.key }
+  local changed, opened = { 'HSET', quota.key }, { 'ZADD', quota.deathsKey }
+  local diesAt = format('%d', now + quota.keep)
   for row, counter in ipairs(quota.counters) do
-    if counter and counter.isChanged then
-      local last = #command
-      command[last + 1], command[last + 2] = ARGV[quota.namesAt + row], recordOf(counter)
+    if counter.isChanged then
+      local last = #changed
+      changed[last + 1], changed[last + 2] = quota.rows[row], writeCounter(counter, period)
+    end
+    if counter.isOpened then
+      local last = #opened
+      opened[last + 1], opened[last + 2] = diesAt, quota.rows[row]
     end
   end
-  if #command > 2 then redis.call(unpack(command)) end
-  if quota.overflow then
-    redis.call('HSET', SHARD, quota.key .. ' overflow', recordOf(quota.overflow))
+  if #changed > 2 then redis.call(unpack(changed)) end
+  if #opened > 2 then
+    redis.call(unpack(opened))
+    quota.isOpened = true
   end
-  if quota.expiresIn then redis.call('PEXPIRE', quota.key, quota.expiresIn) end
+end
+for key, keep in pairs(remembered) do redis.call('SET', key, '', 'PX', keep) end
+
+-- See that each key expires, and remove what is dead.
+local function lastFor (key, keep)
+  local isTooShort = redis.call('PTTL', key) < keep
+  if isTooShort then redis.call('PEXPIRE', key, keep + MINUTE) end
+  return isTooShort
+end
+local function list (key, keep)
+  redis.call('SADD', quotasKey, key)
+  lastFor(quotasKey, keep)
+end
+for _, quota in ipairs(quotas) do
+  if quota.isOpened then
+    if lastFor(quota.key, quota.keep) then list(quota.key, quota.keep) end
+    lastFor(quota.deathsKey, quota.keep)
+    local dead = redis.call('ZRANGEBYSCORE', quota.deathsKey, '-inf', nowText, 'LIMIT', 0, PAGE)
+    if #dead > 0 then
+      redis.call('HDEL', quota.key, unpack(dead))
+      redis.call('ZREM', quota.deathsKey, unpack(dead))
+    end
+  end
+end
+for _, key in ipairs(holdersKeys) do
+  if isHeldIn[key] then
+    removeEnded(key)
+    redis.call('PEXPIRE', key, placeDuration)
+    list(key, placeDuration)
+  end
 end
 return table.concat(reply, ' ')

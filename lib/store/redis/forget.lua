@@ -1,6 +1,5 @@
 -- Removes a caller's own counter. Places stay.
--- include layout.part.lua
 --
--- KEYS: the shard, the counters of the quota. ARGV: the caller.
-readShard()
-return redis.call('HDEL', KEYS[2], ARGV[1])
+-- KEYS: the counters of the quota; when each is dead. ARGV: the row of the caller.
+redis.call('ZREM', KEYS[2], ARGV[1])
+return redis.call('HDEL', KEYS[1], ARGV[1])

@@ -1,14 +1,12 @@
--- Reads how many callers of a quota have a counter or places, and how often the quota has swept.
+-- Counts the callers of a quota that have a counter or places. Does not write.
 -- include layout.part.lua
 --
--- KEYS: the shard, the counters of the quota, and its callers with places. A quota has one of both.
--- ARGV: the time of the store's own clock, negative for the server's.
---
--- Returns both numbers with a space between them.
-local found = readShard(KEYS[2])
-if found[2] then
-  local _, sweeps = struct.unpack(QUOTA, found[2])
-  return string.format('%d %d', redis.call('HLEN', KEYS[2]), sweeps)
-end
-local now = startClock(found[1], tonumber(ARGV[1]))
-return redis.call('ZCOUNT', KEYS[3], '(' .. string.format('%d', now), '+inf') .. ' 0'
+-- KEYS: the counters of the quota; when each is dead; its holders, the callers with places. A quota
+-- has counters or holders. ARGV: the time of the store's own clock, negative for the server's; and
+-- the row of the overflow counter.
+local countersKey, deathsKey, holdersKey, overflowRow = KEYS[1], KEYS[2], KEYS[3], ARGV[2]
+local now = string.format('%d', nowFrom(tonumber(ARGV[1])))
+local rows = redis.call('HLEN', countersKey)
+if rows == 0 then return tostring(redis.call('ZCOUNT', holdersKey, '(' .. now, '+inf')) end
+local dead = redis.call('ZCOUNT', deathsKey, '-inf', now)
+return tostring(math.max(0, rows - dead - redis.call('HEXISTS', countersKey, overflowRow)))

@@ -1,20 +1,24 @@
 import { createHash } from 'node:crypto'
-import { NotRunError, TryAgainError, type Call, type Driver, type Reply } from '../shared/driver.js'
-import { storedName } from '../shared/stored-names.js'
-import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
-import { DecideArguments, holderKey, placesKey, windowsKey } from './arguments.js'
+import {
+  NotRunError,
+  TryAgainError,
+  type Call,
+  type Connection,
+  type Driver,
+  type Reply
+} from '../shared/driver.js'
+import { periodLength } from '../counter.js'
+import { overflowRow, storedName } from '../shared/stored-names.js'
+import type { CallerPage, QuotaStoreState } from '../store.js'
+import { DecideArguments, serverTime } from './arguments.js'
 import clear from './clear.lua.js'
 import type { QuotaRedisClient } from './clients.js'
 import decide from './decide.lua.js'
 import forget from './forget.lua.js'
 import inspect from './inspect.lua.js'
+import { deathsEnd, Keys } from './keys.js'
 import list from './list.lua.js'
-import peekPlaces from './peek-places.lua.js'
-import peek from './peek.lua.js'
-import { readPage, readPeeked, readPlaces, readReply, readState } from './replies.js'
-
-// What stands for the time of the server's clock.
-const serverTime = -1
+import { readPage, readReply, readState } from './replies.js'
 
 // While a slot of a cluster moves, its keys are on two servers. The next attempt can succeed in a
 // moment. GLIDE replaces the codes of some error replies by names of its own. The sentence is about
@@ -26,48 +30,44 @@ const movingCode = /\b(?:TRYAGAIN|TryAgain)\b|attempted to access a non local ke
 // read refuses the write by a sentence, and one whose slots move faster than a client follows
 // redirects it.
 const refusalCode = new RegExp(
-  '\\b(?:READONLY|LOADING|OOM|CLUSTERDOWN|MASTERDOWN|NOREPLICAS|MISCONF|BUSY|VERSION' +
+  '\\b(?:READONLY|LOADING|OOM|CLUSTERDOWN|MASTERDOWN|NOREPLICAS|MISCONF|BUSY' +
     '|ReadOnly|BusyLoadingError|ClusterDown|MasterDown|MOVED|ASK|the cluster is down)\\b'
 )
 
-/**
- * A part of the callers on a Redis or Valkey server, with a share of the caller cap. All of its
- * keys are in one hash slot (docs/shared-stores.md).
- */
+/** The counters and places on a Redis or Valkey server, in one hash slot (keys.ts). */
 export class RedisDriver implements Driver {
   readonly mostDemands = 384
+  readonly hasJournal = false
   readonly #client: QuotaRedisClient
-  readonly #shard: string
+  readonly #keys: Keys
   readonly #cap: number
   // The digests of the scripts that were sent.
   readonly #digests = new Map<string, string>()
+  readonly #connection: Connection = {
+    run: (call) => this.#decide(call),
+    release () {}
+  }
 
-  /** @param shard The key of the shard. All other keys begin with it. */
-  constructor (client: QuotaRedisClient, shard: string, cap: number) {
+  /** @param cap The most callers with a counter of their own in each quota, or `Infinity`. */
+  constructor (client: QuotaRedisClient, keys: Keys, cap: number) {
     this.#client = client
-    this.#shard = shard
+    this.#keys = keys
     this.#cap = cap
   }
 
-  async decide (call: Call): Promise<Reply> {
-    const { keys, parameters } = new DecideArguments(this.#shard, call, this.#cap)
-    const reply = this.#evaluate(decide, keys, parameters)
-    return readReply(await reply.catch(rejectIfNotRun), call.requests)
-  }
-
-  async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
-    const { counters, callerKey, window, start } = demand
-    if (window === null) {
-      const keys = [this.#keyOf(holderKey(demand))]
-      return readPlaces(await this.#run(peekPlaces, keys, time ?? serverTime))
+  /** @throws {NotRunError} If the client says that it is not ready. */
+  connect (): Connection {
+    const readiness = this.#client.readiness?.()
+    if (readiness === 'connecting') {
+      throw new TryAgainError(new Error('the Redis client is not connected'))
     }
-    const keys = [this.#keyOf(windowsKey(counters))]
-    const values = [storedName(callerKey), time ?? serverTime, this.#cap, start ?? -1]
-    return readPeeked(await this.#run(peek, keys, ...values), demand)
+    if (readiness === 'closed') throw new NotRunError(new Error('the Redis client is closed'))
+    return this.#connection
   }
 
-  async forget (callerKey: string, counters: string): Promise<void> {
-    await this.#run(forget, [this.#keyOf(windowsKey(counters))], storedName(callerKey))
+  async forget (counters: string, callerKey: string): Promise<void> {
+    const keys = [this.#keys.counters(counters), this.#keys.deaths(counters)]
+    await this.#evaluate(forget, keys, [storedName(callerKey)])
   }
 
   async list (
@@ -76,33 +76,30 @@ export class RedisDriver implements Driver {
     time: number | null,
     date: number
   ): Promise<CallerPage> {
-    const values = [cursor ?? '0', time ?? serverTime, date]
-    return readPage(await this.#run(list, this.#keysOf(counters), ...values))
+    const keys = [this.#keys.counters(counters), this.#keys.holders(counters)]
+    const numbers = [time ?? serverTime, date, periodLength].map(String)
+    const values = [cursor ?? '0', ...numbers, overflowRow]
+    return readPage(await this.#evaluate(list, keys, values))
   }
 
   async inspect (counters: string, time: number | null): Promise<QuotaStoreState> {
-    return readState(await this.#run(inspect, this.#keysOf(counters), time ?? serverTime))
+    const keys = [
+      this.#keys.counters(counters),
+      this.#keys.deaths(counters),
+      this.#keys.holders(counters)
+    ]
+    const values = [String(time ?? serverTime), overflowRow]
+    return readState(await this.#evaluate(inspect, keys, values))
   }
 
   async clear (): Promise<void> {
-    await this.#run(clear, [])
+    await this.#evaluate(clear, [this.#keys.quotas], [deathsEnd])
   }
 
-  #keyOf (end: string): string {
-    return `${this.#shard}:${end}`
-  }
-
-  /** The keys of a quota, of which it has one. */
-  #keysOf (counters: string): string[] {
-    return [this.#keyOf(windowsKey(counters)), this.#keyOf(placesKey(counters))]
-  }
-
-  #run (
-    source: string,
-    keys: readonly string[],
-    ...values: readonly (string | number)[]
-  ): Promise<unknown> {
-    return this.#evaluate(source, [this.#shard, ...keys], values.map(String))
+  async #decide (call: Call): Promise<Reply> {
+    const { keys, parameters } = new DecideArguments(call, this.#keys, this.#cap)
+    const reply = this.#evaluate(decide, keys, parameters)
+    return readReply(await reply.catch(rejectIfNotRun), call)
   }
 
   /**
@@ -130,7 +127,7 @@ export class RedisDriver implements Driver {
   }
 }
 
-/** Throws the error of a call, as a `NotRunError` if certainly nothing of the call has run. */
+/** Throws the error of a call, as a `NotRunError` if the server says that nothing of it has run. */
 function rejectIfNotRun (error: unknown): never {
   if (hasMessage(error, movingCode)) throw new TryAgainError(error)
   if (hasMessage(error, refusalCode)) throw new NotRunError(error)

@@ -1,5 +1,5 @@
 import { format } from '../../errors.js'
-import type { Decided, Reply, RequestOfCall } from '../shared/driver.js'
+import type { Call, Decided, Reply } from '../shared/driver.js'
 import { unstoredName } from '../shared/stored-names.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 
@@ -28,9 +28,14 @@ class NumberReader {
 
   /** Returns null for -1. */
   nextOrNull (): number | null {
-    if (this.#texts[this.#position] !== '-1') return this.next()
+    return this.isNull() ? null : this.next()
+  }
+
+  /** Whether -1 follows, which is then read. */
+  isNull (): boolean {
+    if (this.#texts[this.#position] !== '-1') return false
     this.#position += 1
-    return null
+    return true
   }
 
   boolean (): boolean {
@@ -46,47 +51,40 @@ class NumberReader {
 }
 
 /** Reads the reply of decide.lua. */
-export function readReply (reply: unknown, requests: readonly RequestOfCall[]): Reply {
+export function readReply (reply: unknown, call: Call): Reply {
   const reader = new NumberReader(reply)
   const period = reader.next()
-  const decided = requests.map(({ demands }) =>
-    demands.map((demand) => readDecided(reader, demand, period))
+  const applied = call.settlements.map(({ once }) => once === null || reader.boolean())
+  const decided = call.requests.map(({ demands }) =>
+    demands.map((demand) => readDecided(reader, demand))
   )
+  const standings = call.standings.map((demand) => readStanding(reader, demand))
   reader.end()
-  return decided
+  return { period, applied, decided, standings }
 }
 
-function readDecided (reader: NumberReader, demand: Demand, period: number): Decided {
-  const grantedIfRoom = reader.nextOrNull()
-  const admitted = grantedIfRoom !== null
-  const granted = grantedIfRoom ?? 0
-  const count = reader.next()
-  const held = reader.next()
-  const { windowRemaining, end } = windowOf(demand, reader.next())
+function readDecided (reader: NumberReader, demand: Demand): Decided {
+  const granted = reader.nextOrNull()
+  const count = readCount(reader, demand)
   const windowId = reader.next()
-  const overflow = reader.boolean()
-  const decided = { admitted, granted, count, held, windowRemaining, overflow, windowId, period }
-  return end === undefined ? decided : { ...decided, end }
+  return { admitted: granted !== null, granted: granted ?? 0, ...count, windowId }
 }
 
-/** Reads the reply of peek.lua. */
-export function readPeeked (reply: unknown, demand: Demand): QuotaCount | null {
-  if (reply === '' || (reply instanceof Buffer && reply.length === 0)) return null
-  const reader = new NumberReader(reply)
+function readStanding (reader: NumberReader, demand: Demand): QuotaCount | null {
+  return reader.isNull() ? null : readCount(reader, demand)
+}
+
+function readCount (
+  reader: NumberReader,
+  { window, end }: Demand
+): QuotaCount & { readonly overflow: boolean } {
   const count = reader.next()
   const held = reader.next()
-  const window = windowOf(demand, reader.next())
+  const leftOrEnd = reader.next()
   const overflow = reader.boolean()
-  reader.end()
-  return { count, held, overflow, ...window }
-}
-
-/** Reads the reply of peek-places.lua. */
-export function readPlaces (reply: unknown): QuotaCount {
-  const reader = new NumberReader(reply)
-  const count = reader.next()
-  reader.end()
-  return { count, held: count, windowRemaining: null, overflow: false }
+  if (window === null) return { count, held, windowRemaining: null, overflow }
+  if (end === null) return { count, held, windowRemaining: leftOrEnd, overflow }
+  return { count, held, windowRemaining: null, end: leftOrEnd, overflow }
 }
 
 /** Reads the reply of list.lua. */
@@ -114,20 +112,8 @@ export function readPage (reply: unknown): CallerPage {
 export function readState (reply: unknown): QuotaStoreState {
   const reader = new NumberReader(reply)
   const trackedCallers = reader.next()
-  const sweeps = reader.next()
   reader.end()
-  return { trackedCallers, sweeps }
-}
-
-/** @param leftOrEnd How long the window stays open or, if the demand has an end, when it ends. */
-function windowOf (
-  { window, end }: Demand,
-  leftOrEnd: number
-): Pick<QuotaCount, 'windowRemaining' | 'end'> {
-  if (window === null) return { windowRemaining: null }
-  return end === null
-    ? { windowRemaining: leftOrEnd }
-    : { windowRemaining: null, end: leftOrEnd }
+  return { trackedCallers }
 }
 
 function unexpected (reply: unknown): TypeError {

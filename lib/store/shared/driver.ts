@@ -12,8 +12,8 @@ export interface Driver {
    */
   readonly mostDemands: number
   /**
-   * Whether the server writes down each change of a counter with its reference. Then the settlements
-   * of a call have references, and none are joined.
+   * Whether the server writes down each change of a counter with its reference. Then settlements
+   * have references, and none are joined.
    */
   readonly hasJournal: boolean
   /**
@@ -48,8 +48,8 @@ export interface Driver {
 /** What one call is sent through. */
 export interface Connection {
   /**
-   * Does all of the call in one atomic step, in one round trip. The connection is released when that
-   * has ended, however it ends.
+   * Does all of the call in one atomic step, in one round trip. The connection is released when
+   * that has ended, however it ends.
    *
    * A rejection means that it is unknown whether the call has run, unless it is a `NotRunError`.
    */
@@ -59,9 +59,9 @@ export interface Connection {
 }
 
 /**
- * Certainly nothing of a call has run, since the server itself says that it has refused it or rolled
- * it back; or at most it has freed, renewed or taken places, which can be done again. So the duties
- * of the call wait for another one. Its requests fail with the cause.
+ * Certainly nothing of a call has run, since the server itself says that it has refused it or
+ * rolled it back; or at most it has freed, renewed or taken places, which can be done again. So the
+ * duties of the call wait for another one. Its requests fail with the cause.
  */
 export class NotRunError extends Error {
   /** What the client has thrown. */
@@ -74,8 +74,8 @@ export class NotRunError extends Error {
 }
 
 /**
- * Certainly nothing of a call has run, and the next attempt can succeed in a moment. So its requests
- * wait, too, until their time is over.
+ * Certainly nothing of a call has run, and the next attempt can succeed in a moment. So its
+ * requests wait, too, until their time is over.
  */
 export class TryAgainError extends NotRunError {}
 
@@ -126,7 +126,7 @@ export interface NamedPlace extends Caller {
  */
 export interface Settlement {
   readonly counters: string
-  /** The row of the counters: `rowOf` in stored-names.ts, as it is stored. */
+  /** The row of the counters, as it is stored: that of `rowOf` in stored-names.ts. */
   readonly row: string
   readonly windowId: number
   /**
@@ -191,8 +191,3 @@ export interface Decided extends Omit<Acquisition, 'receipt' | 'isRemembered'> {
 
 /** A caller of a quota. */
 export type Caller = Pick<Demand, 'counters' | 'callerKey'>
-
-/** Returns a name that no other caller and no other counters have. */
-export function nameOf ({ counters, callerKey }: Caller): string {
-  return `${counters.length} ${counters} ${callerKey}`
-}

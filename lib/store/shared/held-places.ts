@@ -1,37 +1,64 @@
-import { nameOf, type Caller, type NamedPlace } from './driver.js'
+import type { NamedPlace } from './driver.js'
+import { counterName, storedName } from './stored-names.js'
 
-/** The places that this process holds on one server, and since when each has been renewed. */
+/** How long a place lasts unless its process renews it, in milliseconds. */
+export const placeDuration = 30_000
+
+interface HeldPlace {
+  readonly place: NamedPlace
+  readonly counter: string
+  /** When the latest call was sent that took or renewed the place. */
+  renewedAt: number
+}
+
+/** Returns the name of the counter that a place is one of. */
+export function counterOfPlace ({ counters, callerKey }: NamedPlace): string {
+  return counterName(counters, storedName(callerKey))
+}
+
+/** Returns a name that no other place has. */
+export function keyOfPlace (place: NamedPlace): string {
+  return `${counterOfPlace(place)} ${place.name}`
+}
+
+/** The places that this process holds, and since when each has been renewed. */
 export class HeldPlaces {
-  // When the latest call was sent that took or renewed the place. The oldest is the first.
-  readonly #renewedAt = new Map<NamedPlace, number>()
-  readonly #counts = new Map<string, number>()
+  // By their keys. The one that was renewed first is the first.
+  readonly #places = new Map<string, HeldPlace>()
+  readonly #byCounter = new Map<string, Set<HeldPlace>>()
 
   get isEmpty (): boolean {
-    return this.#renewedAt.size === 0
+    return this.#places.size === 0
   }
 
-  /** How many places of the caller the process holds. */
-  count (caller: Caller): number {
-    return this.#counts.get(nameOf(caller)) ?? 0
+  /** How many places of the counter the process holds. */
+  count (counter: string): number {
+    return this.#byCounter.get(counter)?.size ?? 0
   }
 
   /** @param takenAt When the call was sent that took the place. */
   add (place: NamedPlace, takenAt: number): void {
-    this.#renewedAt.set(place, takenAt)
-    this.#counts.set(nameOf(place), this.count(place) + 1)
+    const held = { place, counter: counterOfPlace(place), renewedAt: takenAt }
+    this.#places.set(keyOfPlace(place), held)
+    const ofCounter = this.#byCounter.get(held.counter)
+    if (ofCounter === undefined) this.#byCounter.set(held.counter, new Set([held]))
+    else ofCounter.add(held)
   }
 
   delete (place: NamedPlace): void {
-    if (!this.#renewedAt.delete(place)) return
-    const count = this.count(place) - 1
-    if (count > 0) this.#counts.set(nameOf(place), count)
-    else this.#counts.delete(nameOf(place))
+    const key = keyOfPlace(place)
+    const held = this.#places.get(key)
+    if (held === undefined) return
+    this.#places.delete(key)
+    const ofCounter = this.#byCounter.get(held.counter)
+    ofCounter?.delete(held)
+    if (ofCounter?.size === 0) this.#byCounter.delete(held.counter)
   }
 
   /** Forgets all of them, because the server has none any more. */
   clear (): void {
-    this.#renewedAt.clear()
-    this.#counts.clear()
+    this.#places.clear()
+    this.#byCounter.clear()
   }
 
   /**
@@ -39,18 +66,32 @@ export class HeldPlaces {
    *
    * @param sentAt When the call was sent.
    */
-  renew (places: readonly NamedPlace[], sentAt: number): void {
+  renew (places: Iterable<NamedPlace>, sentAt: number): void {
     for (const place of places) {
-      if (this.#renewedAt.delete(place)) this.#renewedAt.set(place, sentAt)
+      const key = keyOfPlace(place)
+      const held = this.#places.get(key)
+      if (held === undefined) continue
+      held.renewedAt = sentAt
+      this.#places.delete(key)
+      this.#places.set(key, held)
     }
   }
 
   /** Returns the oldest places that were taken, or last renewed, at this time or before. */
   renewedBy (time: number, most: number): NamedPlace[] {
     const places: NamedPlace[] = []
-    for (const [place, renewedAt] of this.#renewedAt) {
-      if (renewedAt > time || places.length === most) break
+    for (const { place, renewedAt } of this.#places.values()) {
+      if (renewedAt > time || places.length >= most) break
       places.push(place)
+    }
+    return places
+  }
+
+  /** As `renewedBy`, of one counter, all of them. */
+  renewedByOf (counter: string, time: number): NamedPlace[] {
+    const places: NamedPlace[] = []
+    for (const { place, renewedAt } of this.#byCounter.get(counter) ?? []) {
+      if (renewedAt <= time) places.push(place)
     }
     return places
   }

@@ -1,76 +1,127 @@
 import { required } from '../../required.js'
 import { hasRoom } from '../counter.js'
 import type { Acquisition, Demand } from '../store.js'
-import { nameOf } from './driver.js'
+import { counterName, storedName } from './stored-names.js'
 
 // How long a rejection is remembered, in milliseconds. What another process changes (`forget`,
 // `clearCounters`, a settlement) takes effect after this time at the latest.
 const longestMemory = 1_000
+
+// How long a rejection for want of a place is remembered, in milliseconds. Other processes free
+// places at any time.
+const longestMemoryOfPlaces = 100
+
+// How many rejections are remembered. The oldest one is evicted. Those that are out of date stay
+// until then, because they keep a flood from the server while one request asks again.
+const mostRemembered = 10_000
+
+interface Remembered {
+  readonly counters: string
+  readonly acquisition: Acquisition
+  readonly askedAt: number
+  /** Whether a request is asking the server, since the time to remember is over. */
+  isAsked: boolean
+}
 
 /**
  * Remembers what the counters of rejected callers held, so that the server is not asked about each
  * request of a flood.
  */
 export class RememberedRejections {
-  readonly #capacity: number
-  // The oldest is the first.
-  readonly #rejections = new Map<
-    string,
-    { readonly acquisition: Acquisition; readonly askedAt: number }
-  >()
-
-  /** @param capacity The maximum number of rejections; the oldest one is evicted. */
-  constructor (capacity: number) {
-    this.#capacity = capacity
-  }
+  // By the caller's counter. The oldest is the first.
+  readonly #rejections = new Map<string, Remembered>()
 
   /**
-   * Returns a rejection if the demand has no room beside what its counter held; null if it must be
-   * asked.
+   * Returns a rejection if the demand has no room beside what its counter held lately; otherwise
+   * null.
    */
   recall (demand: Demand, now: number): Acquisition | null {
-    // Most processes remember none, and need no name to look for.
-    if (this.#rejections.size === 0) return null
-    const known = this.#rejections.get(nameOf(demand))
-    if (known === undefined || now - known.askedAt >= longestMemory) return null
-    const { count, held, windowRemaining, end } = known.acquisition
-    if (hasRoom(count, demand)) return null
-    const rejection = rejectionOf(count, held)
-    if (end !== undefined) {
-      const isOpen = demand.start !== null && demand.start < end
-      return isOpen ? { ...rejection, end } : null
-    }
-    const length = required(windowRemaining, 'the remaining time of a window')
-    const remaining = length - (now - known.askedAt)
-    return remaining > 0 ? { ...rejection, windowRemaining: remaining } : null
+    const known = this.#find(demand)
+    if (known === undefined || now - known.askedAt >= memoryOf(demand)) return null
+    return rejectionFrom(known, demand, now)
   }
 
   /**
-   * Remembers what rejected the demand, but not the state of the overflow counter: the caller can
-   * get a counter of its own at any time.
+   * As `recall`, of what is out of date while another request asks the server. So when the time to
+   * remember is over, one request of a flood asks.
+   */
+  recallAsked (demand: Demand, now: number): Acquisition | null {
+    const known = this.#find(demand)
+    return known?.isAsked === true ? rejectionFrom(known, demand, now) : null
+  }
+
+  /** A request asks the server. `answered` or `asksNoLonger` follows. */
+  asks (demand: Demand): void {
+    const known = this.#find(demand)
+    if (known !== undefined) known.isAsked = true
+  }
+
+  /** The request was rejected from memory before it was sent. */
+  asksNoLonger (demand: Demand): void {
+    const known = this.#find(demand)
+    if (known !== undefined) known.isAsked = false
+  }
+
+  /**
+   * Remembers what rejected the demand, or removes what was remembered of it.
    *
+   * @param acquisition Null if the server has not answered.
    * @param askedAt The time before the server was asked, so that no window is remembered as longer
    *   than it is.
    */
-  remember (demand: Demand, acquisition: Acquisition | null, askedAt: number): void {
+  answered (demand: Demand, acquisition: Acquisition | null, askedAt: number): void {
     const hasRejected = acquisition !== null && !acquisition.admitted
-    if (!hasRejected || acquisition.overflow || demand.window === null) return
-    for (const [oldest, { askedAt: rememberedAt }] of this.#rejections) {
-      if (this.#rejections.size < this.#capacity && askedAt - rememberedAt < longestMemory) break
-      this.#rejections.delete(oldest)
-    }
+    if (!hasRejected && this.#rejections.size === 0) return
     const name = nameOf(demand)
     this.#rejections.delete(name)
-    this.#rejections.set(name, { acquisition, askedAt })
+    if (!hasRejected) return
+    for (const oldest of this.#rejections.keys()) {
+      if (this.#rejections.size < mostRemembered) break
+      this.#rejections.delete(oldest)
+    }
+    const { counters } = demand
+    this.#rejections.set(name, { counters, acquisition, askedAt, isAsked: false })
   }
 
-  /**
-   * Removes what is out of date because something was settled. A reply that is on its way can still
-   * be remembered.
-   */
-  drop (demand: Demand): void {
-    this.#rejections.delete(nameOf(demand))
+  /** Removes what is out of date because something of the counter was settled. */
+  drop (counter: string): void {
+    this.#rejections.delete(counter)
   }
+
+  /** As `drop`, of the overflow counter, which many callers can share. */
+  dropOverflow (counters: string): void {
+    for (const [name, known] of this.#rejections) {
+      const isOfOverflow = known.acquisition.overflow === true
+      if (isOfOverflow && known.counters === counters) this.#rejections.delete(name)
+    }
+  }
+
+  #find (demand: Demand): Remembered | undefined {
+    // Most processes remember none, and need no name to look for.
+    return this.#rejections.size === 0 ? undefined : this.#rejections.get(nameOf(demand))
+  }
+}
+
+function nameOf ({ counters, callerKey }: Demand): string {
+  return counterName(counters, storedName(callerKey))
+}
+
+function memoryOf ({ window }: Demand): number {
+  return window === null ? longestMemoryOfPlaces : longestMemory
+}
+
+function rejectionFrom (known: Remembered, demand: Demand, now: number): Acquisition | null {
+  const { count, held, windowRemaining, end, overflow = false } = known.acquisition
+  if (hasRoom(count, demand)) return null
+  const rejection = { ...rejectionOf(count, held), overflow }
+  if (demand.window === null) return rejection
+  if (end !== undefined) {
+    const isOpen = demand.start !== null && demand.start < end
+    return isOpen ? { ...rejection, end } : null
+  }
+  const length = required(windowRemaining, 'the remaining time of a window')
+  const remaining = length - (now - known.askedAt)
+  return remaining > 0 ? { ...rejection, windowRemaining: remaining } : null
 }
 
 /** A rejection for which the server was not asked. */

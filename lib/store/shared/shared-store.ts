@@ -1,16 +1,14 @@
-import { assertBoolean, assertFunction } from '../../option-checks.js'
+import { assertBoolean, assertFunction, checkThat, isNatural } from '../../option-checks.js'
 import { wallClock } from '../../wall-clock.js'
-import { required } from '../../required.js'
+import { nodeTimers, withTimeout } from '../../time-limit.js'
 import { hasRoom } from '../counter.js'
-import { acquireSideBySide, haveRoom } from '../side-by-side.js'
 import {
+  assertCallerKey,
   assertDemand,
   assertDemands,
-  assertMaxTrackedCallers,
-  assertUsed,
-  rejectForeignAcquisition
+  assertOnce,
+  assertSettled
 } from '../checks.js'
-import { defaultMaxTrackedCallers } from '../store.js'
 import type {
   Acquisition,
   Acquisitions,
@@ -18,17 +16,25 @@ import type {
   Demand,
   QuotaCount,
   QuotaStore,
-  QuotaStoreState
+  QuotaStoreState,
+  Settled
 } from '../store.js'
-import type { Driver } from './driver.js'
+import { CallQueue, longestQueueTime, type DecidedRequest } from './call-queue.js'
+import type { Driver, Settlement } from './driver.js'
+import type { DutyResult } from './duties.js'
+import { counterOfPlace } from './held-places.js'
+import { readReceipt, settlementOf } from './receipts.js'
 import { rejectionOf, RememberedRejections } from './remembered-rejections.js'
-import { Shard } from './shard.js'
-import { SharedAcquisition } from './shared-acquisition.js'
+import { RunningClock } from './running-clock.js'
+import { longestCallTime, Sender } from './sender.js'
+import { counterName, overflowRow } from './stored-names.js'
+import type { Ended } from './waiting.js'
 
 /** Options of a store on a server. */
 export interface SharedQuotaStoreOptions {
   /**
-   * The caller cap: how many callers can have a counter of their own in each quota. Default 10,000.
+   * The caller cap: how many callers can have a counter of their own in each quota. Default
+   * `Infinity`: every caller has one.
    */
   readonly maxTrackedCallers?: number
   /**
@@ -41,10 +47,16 @@ export interface SharedQuotaStoreOptions {
 }
 
 export const sharedChecks = {
-  maxTrackedCallers: assertMaxTrackedCallers,
+  maxTrackedCallers: checkThat(
+    'must be an integer of at least 1, or Infinity',
+    (value) => value === Infinity || (isNatural(value) && value >= 1)
+  ),
   rememberRejections: assertBoolean,
   clock: assertFunction
 }
+
+/** How long the server is asked for what is no decision, in milliseconds. */
+const longestQuestion = longestQueueTime + longestCallTime
 
 /**
  * Keeps the counters of quotas on a server that several processes share, through a driver for that
@@ -53,100 +65,94 @@ export const sharedChecks = {
 export class SharedStore implements QuotaStore {
   /** The caller cap: how many callers can have a counter of their own in each quota. */
   readonly maxTrackedCallers: number
-  readonly #shards: readonly Shard[]
+  readonly #driver: Driver
   readonly #clock: () => number
+  readonly #time: () => number | null
+  readonly #queue: CallQueue
+  readonly #sender: Sender
   #rejections: RememberedRejections | undefined
 
-  /** @param driverOf Returns the driver of a shard, from 0, which has a share of the caller cap. */
-  constructor (
-    options: SharedQuotaStoreOptions,
-    shards: number,
-    driverOf: (cap: number, shard: number) => Driver
-  ) {
-    const {
-      maxTrackedCallers = defaultMaxTrackedCallers,
-      rememberRejections = true,
-      clock
-    } = options
+  constructor (options: SharedQuotaStoreOptions, driver: Driver) {
+    const { maxTrackedCallers = Infinity, rememberRejections = true, clock } = options
     this.maxTrackedCallers = maxTrackedCallers
-    this.#clock = clock ?? (() => performance.now())
-    const time = (): number | null => (clock === undefined ? null : Math.floor(clock()))
-    const shareOf = (shard: number): number => Math.ceil((maxTrackedCallers - shard) / shards)
-    this.#shards = Array.from(
-      { length: shards },
-      (_, shard) => new Shard(driverOf(shareOf(shard), shard), this.#clock, time)
-    )
-    this.#rejections = rememberRejections ? new RememberedRejections(maxTrackedCallers) : undefined
-  }
-
-  /** Returns the number of the caller's shard, from 0. It is the same in every quota. */
-  shardOf (callerKey: string): number {
-    if (this.#shards.length === 1) return 0
-    // FNV-1a, so that each shard has about as many callers.
-    let hash = 2_166_136_261
-    for (let index = 0; index < callerKey.length; index++) {
-      hash = Math.imul(hash ^ callerKey.charCodeAt(index), 16_777_619)
-    }
-    return (hash >>> 0) % this.#shards.length
+    this.#driver = driver
+    const monotonic = (): number => performance.now()
+    this.#clock = clock ?? monotonic
+    this.#time = () => (clock === undefined ? null : Math.floor(clock()))
+    this.#rejections = rememberRejections ? new RememberedRejections() : undefined
+    const running = new RunningClock(monotonic, nodeTimers)
+    this.#queue = new CallQueue({
+      mostDemands: driver.mostDemands,
+      hasJournal: driver.hasJournal,
+      ages: running.now,
+      recall: (demands) => this.#recall(demands)
+    })
+    this.#sender = new Sender({
+      driver,
+      queue: this.#queue,
+      running,
+      clock: this.#clock,
+      time: this.#time
+    })
   }
 
   /**
    * Returns a value if the request is rejected from memory, so that a flood takes no turns of the
-   * event loop, and otherwise a promise.
+   * event loop, and otherwise a promise. The demands of a request that waits (`isWaiting`) are not
+   * rejected from memory.
    */
   acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     assertDemands(demands)
-    const now = this.#clock()
-    const rejections = this.#rejections
-    if (rejections !== undefined) {
-      const known = demands.map((demand) => this.#knownRejection(demand, rejections, now))
-      if (known.some((rejection) => rejection !== null)) return known
-    }
-    return this.#ask(demands, now, rejections)
+    return this.#recall(demands) ?? this.#recallAsked(demands) ?? this.#ask(demands)
   }
 
-  async settle (acquisition: Acquisition, used: number): Promise<void> {
-    assertUsed(used)
-    const isOwn = acquisition instanceof SharedAcquisition && this.#hasDecidedOn(acquisition)
-    if (!isOwn) rejectForeignAcquisition()
-    try {
-      await acquisition.settle(used)
-    } finally {
-      this.#rejections?.drop(acquisition.demand)
+  /**
+   * As `QuotaStore.settle`. A settlement that may not have been applied rejects and is not sent
+   * again; one with `once` can be tried again. Freeing a place takes no text for `once`.
+   */
+  async settle (receipt: unknown, less: Settled, once?: string): Promise<void | boolean> {
+    assertSettled(less)
+    assertOnce(once)
+    const read = readReceipt(receipt)
+    if (read.kind === 'place') {
+      if (once !== undefined) throw new TypeError('a place cannot be settled with a text')
+      if (less.count === 0) return
+      this.#rejections?.drop(counterOfPlace(read.place))
+      await this.#giveBack((ended) => {
+        this.#queue.addFreed(read.place, ended)
+      })
+      return
     }
+    const hasNothing = less.count === 0 && less.held === 0
+    if (hasNothing && once === undefined) return
+    const settlement = settlementOf(read.counted, less, once ?? null)
+    this.#dropRejections(settlement)
+    return await this.#giveBack((ended) => {
+      this.#queue.addSettlement(settlement, ended)
+    })
   }
 
+  /** As `QuotaStore.peek`. What is asked in one moment shares a call, and equal ones are one. */
   async peek (demand: Demand): Promise<QuotaCount | null> {
     assertDemand(demand)
-    return await this.#shardFor(demand).ask((driver, time) => driver.peek(demand, time))
+    return await new Promise((resolve, reject) => {
+      this.#queue.addStanding(demand, { resolve, reject })
+      this.#sender.wake()
+    })
   }
 
-  forget (callerKey: string, counters: string): Promise<void> {
-    return this.#removeCounters(
-      this.#shardFor({ callerKey }).ask((driver) => driver.forget(callerKey, counters))
-    )
+  async forget (counters: string, callerKey: string): Promise<void> {
+    assertCallerKey(callerKey)
+    await this.#removeCounters(this.#driver.forget(counters, callerKey))
   }
 
-  /** Returns callers of one shard, or none on a page that has none with an open window. */
-  async list (counters: string, cursor = '0'): Promise<CallerPage> {
-    // The shard and, within a shard, a colon and the driver's cursor, which can contain colons.
-    const colon = cursor.indexOf(':')
-    const index = Number(colon === -1 ? cursor : cursor.slice(0, colon))
-    const driverCursor = colon === -1 ? null : cursor.slice(colon + 1)
-    const { callers, cursor: next } = await this.#shardAt(index).ask((driver, time) =>
-      driver.list(counters, driverCursor, time, wallClock())
-    )
-    const following = index + 1 < this.#shards.length ? String(index + 1) : null
-    return { callers, cursor: next === null ? following : `${index}:${next}` }
+  async list (counters: string, cursor?: string): Promise<CallerPage> {
+    const page = this.#driver.list(counters, cursor ?? null, this.#time(), wallClock())
+    return await withTimeout(longestQuestion, page)
   }
 
   async inspect (counters: string): Promise<QuotaStoreState> {
-    const states = await Promise.all(
-      this.#shards.map((shard) => shard.ask((driver, time) => driver.inspect(counters, time)))
-    )
-    const sumOf = (name: keyof QuotaStoreState): number =>
-      states.reduce((sum, state) => sum + state[name], 0)
-    return { trackedCallers: sumOf('trackedCallers'), sweeps: sumOf('sweeps') }
+    return await withTimeout(longestQuestion, this.#driver.inspect(counters, this.#time()))
   }
 
   /**
@@ -154,68 +160,89 @@ export class SharedStore implements QuotaStore {
    * renewal, within 11 s, and a call that is under way can still count.
    */
   clearCounters (): Promise<void> {
-    for (const shard of this.#shards) shard.dropPlaces()
-    return this.#removeCounters(
-      Promise.all(this.#shards.map((shard) => shard.ask((driver) => driver.clear())))
-    )
+    this.#queue.dropPlaces()
+    return this.#removeCounters(this.#driver.clear())
+  }
+
+  /** @param add Adds to the queue what was given back. */
+  #giveBack (add: (ended: Ended<DutyResult>) => void): Promise<DutyResult> {
+    return new Promise((resolve, reject) => {
+      add({ resolve, reject })
+      this.#sender.wake()
+    })
+  }
+
+  #dropRejections ({ counters, row }: Settlement): void {
+    if (row === overflowRow) this.#rejections?.dropOverflow(counters)
+    else this.#rejections?.drop(counterName(counters, row))
   }
 
   /**
    * @param rejections Those from before the server was asked. `forget` and `clearCounters` replace
    *   them, so a reply that is older than such a call is not remembered.
    */
-  async #ask (
-    demands: readonly Demand[],
-    now: number,
-    rejections: RememberedRejections | undefined
-  ): Promise<Acquisitions> {
-    const acquisitions = await this.#askShards(demands)
-    if (haveRoom(acquisitions)) return acquisitions
-    return acquisitions.map((acquisition, index) => {
-      const demand = required(demands[index], 'the demand of an acquisition')
-      rejections?.remember(demand, acquisition, now)
-      if (acquisition === null || acquisition instanceof SharedAcquisition) return acquisition
-      // Another shard has rejected the request.
-      return this.#rejected(demand, acquisition)
+  #ask (demands: readonly Demand[]): Promise<Acquisitions> {
+    const rejections = this.#rejections
+    if (rejections !== undefined) {
+      for (const demand of demands) rejections.asks(demand)
+    }
+    return new Promise((resolve, reject) => {
+      this.#queue.addRequest(demands, {
+        resolve: (decided) => {
+          if (rejections !== undefined) this.#remember(rejections, demands, decided)
+          resolve(decided.acquisitions)
+        },
+        reject: (error) => {
+          for (const demand of demands) rejections?.answered(demand, null, 0)
+          reject(error)
+        }
+      })
+      this.#sender.wake()
     })
   }
 
-  /** With one shard, nothing is distributed, which would cost as much as everything else here. */
-  #askShards (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
-    const [first] = this.#shards
-    if (first !== undefined && this.#shards.length === 1) return first.acquire(demands)
-    return acquireSideBySide(
-      new Map(demands.map((demand) => [demand, this.#shardFor(demand)])),
-      (shard, part) => shard.acquire(part),
-      (_shard, acquisition) => {
-        this.settle(acquisition, 0).catch(() => {})
+  #remember (
+    rejections: RememberedRejections,
+    demands: readonly Demand[],
+    { acquisitions, sentAt }: DecidedRequest
+  ): void {
+    for (const [index, demand] of demands.entries()) {
+      if (sentAt === null) {
+        rejections.asksNoLonger(demand)
+      } else {
+        // What was given back after the call was sent is not in its reply.
+        const isOld = this.#queue.hasGivenBackIn(demand)
+        rejections.answered(demand, isOld ? null : acquisitions[index] ?? null, sentAt)
       }
+    }
+  }
+
+  /**
+   * Returns the rejection of a request that is known to have no room, with null for its other
+   * demands; null if the server must be asked.
+   */
+  #recall (demands: readonly Demand[]): Acquisitions | null {
+    const rejections = this.#rejections
+    if (rejections === undefined) return null
+    const now = this.#clock()
+    return rejectionOfSome(demands, (demand) =>
+      rejections.recall(demand, now) ?? this.#placeRejection(demand)
     )
   }
 
-  /** Returns a rejection if the demand is known to have no room; null if it must be asked. */
-  #knownRejection (
-    demand: Demand,
-    rejections: RememberedRejections,
-    now: number
-  ): Acquisition | null {
-    const rejection =
-      demand.window === null ? this.#placeRejection(demand) : rejections.recall(demand, now)
-    return rejection === null ? null : this.#rejected(demand, rejection)
+  /** As `#recall`, of what another request is asking about. */
+  #recallAsked (demands: readonly Demand[]): Acquisitions | null {
+    const rejections = this.#rejections
+    if (rejections === undefined) return null
+    const now = this.#clock()
+    return rejectionOfSome(demands, (demand) => rejections.recallAsked(demand, now))
   }
 
   /** Returns a rejection if this process itself holds the caller's places up to the limit. */
   #placeRejection (demand: Demand): Acquisition | null {
-    const count = this.#shardFor(demand).held(demand)
+    if (demand.window !== null) return null
+    const count = this.#queue.held(demand)
     return hasRoom(count, demand) ? null : rejectionOf(count, count)
-  }
-
-  #rejected (demand: Demand, rejection: Acquisition): SharedAcquisition {
-    return new SharedAcquisition(this.#shardFor(demand), demand, rejection)
-  }
-
-  #hasDecidedOn ({ settler }: SharedAcquisition): boolean {
-    return this.#shards.some((shard) => shard === settler)
   }
 
   /**
@@ -224,20 +251,24 @@ export class SharedStore implements QuotaStore {
    */
   async #removeCounters (call: Promise<unknown>): Promise<void> {
     const startAnew = (): void => {
-      this.#rejections &&= new RememberedRejections(this.maxTrackedCallers)
+      this.#rejections &&= new RememberedRejections()
     }
     startAnew()
-    await call.finally(startAnew)
+    await withTimeout(longestQuestion, call).finally(startAnew)
   }
+}
 
-  #shardFor ({ callerKey }: Pick<Demand, 'callerKey'>): Shard {
-    return this.#shardAt(this.shardOf(callerKey))
+/** Returns null if no demand is rejected. */
+function rejectionOfSome (
+  demands: readonly Demand[],
+  rejectionFor: (demand: Demand) => Acquisition | null
+): Acquisitions | null {
+  const known: (Acquisition | null)[] = []
+  let isRejected = false
+  for (const demand of demands) {
+    const rejection = demand.isWaiting === true ? null : rejectionFor(demand)
+    if (rejection !== null) isRejected = true
+    known.push(rejection)
   }
-
-  /** Throws a `TypeError` for a number that comes from the cursor of another store. */
-  #shardAt (index: number): Shard {
-    const shard = this.#shards[index]
-    if (shard === undefined) throw new TypeError(`there is no shard ${index}`)
-    return shard
-  }
+  return isRejected ? known : null
 }

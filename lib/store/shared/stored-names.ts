@@ -31,3 +31,8 @@ export const overflowRow = '"overflow"'
 export function rowOf (callerKey: string, overflow: boolean): string {
   return overflow ? overflowRow : storedName(callerKey)
 }
+
+/** Returns a name that no other row, and no row of other counters, has. */
+export function counterName (counters: string, row: string): string {
+  return `${counters.length} ${counters} ${row}`
+}

@@ -1,0 +1,30 @@
+import { randomBytes } from 'node:crypto'
+
+/** Gives calls and windows names that no other process gives. */
+export class UniqueNames {
+  readonly #process = randomBytes(9).toString('base64url')
+  #calls = 0
+  #latestWindowId = randomId()
+
+  callName (): string {
+    this.#calls += 1
+    return `${this.#process}:${this.#calls.toString(36)}`
+  }
+
+  /**
+   * Returns the first of so many ids for windows. An id of another process is one of 2^52, and only
+   * the windows of one counter must differ.
+   */
+  windowIds (count: number): number {
+    if (this.#latestWindowId + count >= Number.MAX_SAFE_INTEGER) this.#latestWindowId = randomId()
+    const first = this.#latestWindowId + 1
+    this.#latestWindowId += count
+    return first
+  }
+}
+
+/** Returns a random integer below 2^52. */
+function randomId (): number {
+  const [high = 0, low = 0] = new Uint32Array(new Uint8Array(randomBytes(8)).buffer)
+  return (high % 2 ** 20) * 2 ** 32 + low
+}
