@@ -336,8 +336,8 @@ for (const [what, path, request] of [
         .catch(() => 'gone')
       await asked
       t.equal(
-        (await service.as('alice', '/api/analyze', analysis)).status,
-        429,
+        (await service.standing('alice'))['concurrency']?.remaining,
+        0,
         'the only place is taken'
       )
       gone.abort()
