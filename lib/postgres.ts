@@ -2,5 +2,5 @@ export {
   PostgresQuotaStore,
   type PostgresQuotaStoreOptions
 } from './store/postgres/postgres-store.js'
-export type { PostgresPool } from './store/postgres/functions.js'
+export type { PostgresConnection, PostgresPool } from './store/postgres/connections.js'
 export { postgresSchema, type PostgresSchemaOptions } from './store/postgres/schema.js'

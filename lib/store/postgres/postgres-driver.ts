@@ -1,22 +1,23 @@
+import { wallClock } from '../../wall-clock.js'
+import { required } from '../../required.js'
+import { periodLength } from '../counter.js'
 import { NotRunError, TryAgainError } from '../shared/driver.js'
 import type {
   Call,
+  Connection,
   Decided,
   Driver,
   NamedPlace,
   Reply,
-  Settlement,
-  RequestOfCall
+  RequestOfCall,
+  Settlement
 } from '../shared/driver.js'
 import { storedName, unstoredName } from '../shared/stored-names.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
-import { codeOf, type CallFunction } from './functions.js'
-import { arrayOf, recordOf } from './lists.js'
+import { codeOf } from './connections.js'
+import type { ConnectedFunctions, SchemaFunctions } from './functions.js'
+import { recordsOf, type Field } from './lists.js'
 import { readJson, type Fields } from './replies.js'
-
-// The caller under which the overflow counter is stored. No stored name of a caller has a quotation
-// mark without a backslash before it.
-const overflowCaller = '"overflow"'
 
 // Errors of the server, which rolls the statement back. The exceptions are a lost connection and a
 // server that shuts down, after which the statement may have run.
@@ -28,47 +29,42 @@ const unconnectedCode = /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN)$/
 // was not available in time, a transaction that could not be serialized, and a deadlock.
 const briefCode = /^(?:53300|55P03|40001|40P01)$/
 
+/** What a `PostgresDriver` is told of its store. */
+export interface PostgresDriverOptions {
+  /** How many callers of a quota can have a counter of their own. */
+  readonly cap: number
+  /** Whether the schema has a journal. */
+  readonly hasJournal: boolean
+}
+
 /** The counters and places in the tables of a PostgreSQL server. */
 export class PostgresDriver implements Driver {
   readonly mostDemands = 96
-  readonly #callFunction: CallFunction
-  readonly #cap: number
+  readonly hasJournal: boolean
+  readonly #functions: SchemaFunctions
+  readonly #cap: number | null
 
-  constructor (callFunction: CallFunction, cap: number) {
-    this.#callFunction = callFunction
-    this.#cap = cap
+  constructor (functions: SchemaFunctions, { cap, hasJournal }: PostgresDriverOptions) {
+    this.#functions = functions
+    this.#cap = cap === Infinity ? null : cap
+    this.hasJournal = hasJournal
   }
 
-  async decide ({ time, freed, renewed, settlements, requests }: Call): Promise<Reply> {
-    const reply = this.#callFunction(
-      'decide',
-      time,
-      this.#cap,
-      listOf(freed.map(storedPlace)),
-      listOf(renewed.map(storedPlace)),
-      listOf(settlements.map(storedSettlement)),
-      listOf(quotasOf(requests)),
-      listOf(requests.flatMap(storedRequest))
-    )
-    const fields = readJson(await reply.catch(rejectIfNotRun))
-    const period = fields.number('period')
-    const decided = fields.list('decided')
-    return requests.map(({ demands }, index) => {
-      const ofRequest = decided.listAt(index)
-      return demands.map((demand, position) =>
-        readDecided(ofRequest.fieldsAt(position), demand, period)
-      )
+  async connect (): Promise<Connection> {
+    const functions = await this.#functions.connect().catch((error: unknown) => {
+      throw canTryAgain(error) ? new TryAgainError(error) : error
     })
+    return {
+      run: (call) => this.#run(functions, call),
+      release () {
+        functions.release()
+      }
+    }
   }
 
-  async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
-    const asked = storedDemand(demand, null, true)
-    const reply = await this.#callFunction('peek', time, this.#cap, asked)
-    return reply === null ? null : readCount(readJson(reply), demand)
-  }
-
-  async forget (callerKey: string, counters: string): Promise<void> {
-    await this.#callFunction('forget', storedName(counters), storedName(callerKey))
+  async forget (counters: string, callerKey: string, time: number | null): Promise<void> {
+    const names = [storedName(counters), storedName(callerKey)]
+    await this.#functions.call('forget', time, wallClock(), ...names)
   }
 
   async list (
@@ -78,7 +74,14 @@ export class PostgresDriver implements Driver {
     date: number
   ): Promise<CallerPage> {
     const fields = readJson(
-      await this.#callFunction('list', time, date, storedName(counters), cursor ?? '')
+      await this.#functions.call(
+        'list',
+        time,
+        date,
+        periodLength,
+        storedName(counters),
+        cursor ?? ''
+      )
     )
     return {
       callers: fields.list('callers').allFields().map(readCaller),
@@ -87,12 +90,82 @@ export class PostgresDriver implements Driver {
   }
 
   async inspect (counters: string, time: number | null): Promise<QuotaStoreState> {
-    const fields = readJson(await this.#callFunction('inspect', time, storedName(counters)))
-    return { trackedCallers: fields.number('trackedCallers'), sweeps: fields.number('sweeps') }
+    const fields = readJson(await this.#functions.call('inspect', time, storedName(counters)))
+    return { trackedCallers: fields.number('trackedCallers') }
   }
 
-  async clear (): Promise<void> {
-    await this.#callFunction('clear')
+  async clear (time: number | null): Promise<void> {
+    await this.#functions.call('clear', time, wallClock())
+  }
+
+  async #run (functions: ConnectedFunctions, call: Call): Promise<Reply> {
+    const { settlements, requests, standings } = call
+    const named = settlements.filter(({ once }) => once !== null)
+    const unnamed = settlements.filter(({ once }) => once === null)
+    const reply = functions.call(
+      'decide',
+      call.time,
+      wallClock(),
+      call.periodLength,
+      call.placeDuration,
+      this.#cap,
+      recordsOf(call.freed.map(storedPlace)),
+      recordsOf(call.renewed.map(storedPlace)),
+      recordsOf(unnamed.map(storedSettlement)),
+      recordsOf(named.map(storedSettlement)),
+      recordsOf(this.#storedRequests(requests, call.firstWindowId)),
+      recordsOf(standings.map((demand) => this.#storedStanding(demand)))
+    )
+    const fields = readJson(await reply.catch(rejectIfNotRun))
+    const decided = fields.list('decided')
+    const counts = fields.list('standings')
+    return {
+      period: fields.number('period'),
+      applied: appliedOf(settlements, fields.list('applied').allBooleans()),
+      decided: requests.map(({ demands }, index) => {
+        const ofRequest = decided.listAt(index)
+        return demands.map((demand, position) => readDecided(ofRequest.fieldsAt(position), demand))
+      }),
+      standings: standings.map((demand, index) => {
+        const count = counts.fieldsOrNullAt(index)
+        return count === null ? null : readCount(count, demand)
+      })
+    }
+  }
+
+  #storedRequests (requests: readonly RequestOfCall[], firstWindowId: number): Field[][] {
+    const stored: Field[][] = []
+    for (const { demands, place } of requests) {
+      for (const demand of demands) {
+        const windowId = firstWindowId + stored.length
+        const isLast = demand === demands.at(-1)
+        const ofPlace = demand.window === null ? place : null
+        stored.push([...this.#storedDemand(demand), windowId, ofPlace, isLast])
+      }
+    }
+    return stored
+  }
+
+  #storedStanding (demand: Demand): Field[] {
+    return [...this.#storedDemand(demand), null, null, null]
+  }
+
+  /** Returns the demand as `llm_quota_demand` of schema.sql, without its last three fields. */
+  #storedDemand (demand: Demand): Field[] {
+    const reference = this.hasJournal ? demand.reference : null
+    return [
+      storedName(demand.counters),
+      storedName(demand.callerKey),
+      demand.limit,
+      demand.least,
+      demand.most,
+      demand.isEstimate,
+      demand.window,
+      demand.start,
+      demand.end,
+      demand.unit,
+      reference === null ? null : storedReference(reference)
+    ]
   }
 }
 
@@ -101,76 +174,69 @@ function rejectIfNotRun (error: unknown): never {
   const code = String(codeOf(error))
   const isRolledBack = serverCode.test(code) && !uncertainCode.test(code)
   if (!isRolledBack && !unconnectedCode.test(code)) throw error
-  throw briefCode.test(code) ? new TryAgainError(error) : new NotRunError(error)
+  throw canTryAgain(error) ? new TryAgainError(error) : new NotRunError(error)
 }
 
-/** Returns null for an empty list, for which the server has nothing to do. */
-function listOf (values: readonly string[]): string | null {
-  return values.length === 0 ? null : arrayOf(values)
+function canTryAgain (error: unknown): boolean {
+  return briefCode.test(String(codeOf(error)))
 }
 
 /** Returns the place as a row of `llm_quota_places` without an end. */
-function storedPlace ({ counters, callerKey, name }: NamedPlace): string {
-  return recordOf([storedName(counters), storedName(callerKey), name, null])
+function storedPlace ({ counters, callerKey, name }: NamedPlace): Field[] {
+  return [storedName(counters), storedName(callerKey), name, null]
 }
 
 /** Returns the settlement as `llm_quota_settlement` of schema.sql. */
-function storedSettlement (settlement: Settlement): string {
-  const { counters, callerKey, overflow, windowId, lessCount, lessHeld } = settlement
-  return recordOf([
+function storedSettlement (settlement: Settlement): Field[] {
+  const { counters, row, windowId, lessCount, lessHeld, once, reference } = settlement
+  return [
     storedName(counters),
-    overflow ? overflowCaller : storedName(callerKey),
+    row,
     windowId,
     lessCount,
-    JSON.stringify(Object.fromEntries(lessHeld))
-  ])
+    JSON.stringify(Object.fromEntries(lessHeld)),
+    once,
+    reference === null ? null : storedReference(reference)
+  ]
 }
 
-/** Returns the names of the quotas with windows, each once. */
-function quotasOf (requests: readonly RequestOfCall[]): string[] {
-  const names = new Set<string>()
-  for (const { demands } of requests) {
-    for (const { counters, window } of demands) {
-      if (window !== null) names.add(counters)
-    }
-  }
-  return [...names].map(storedName)
-}
-
-function storedRequest ({ demands, place }: RequestOfCall): string[] {
-  return demands.map((demand, index) =>
-    storedDemand(demand, demand.window === null ? place : null, index === demands.length - 1)
+/**
+ * Returns the reference as the content of a string of JSON in ASCII: a text of PostgreSQL can have
+ * no NUL, and a database can have an encoding with few characters.
+ */
+function storedReference (reference: string): string {
+  const escaped = JSON.stringify(reference).slice(1, -1)
+  return escaped.replaceAll(
+    /[\u007f-\uffff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
   )
 }
 
-/** Returns the demand as `llm_quota_demand` of schema.sql. */
-function storedDemand (demand: Demand, place: string | null, isLast: boolean): string {
-  return recordOf([
-    storedName(demand.counters),
-    storedName(demand.callerKey),
-    demand.limit,
-    demand.least,
-    demand.most,
-    demand.isEstimate,
-    demand.window,
-    demand.start,
-    demand.end,
-    place,
-    isLast
-  ])
+/**
+ * Returns for each settlement whether it was applied.
+ *
+ * @param ofNamed Whether each of those that have a name was.
+ */
+function appliedOf (settlements: readonly Settlement[], ofNamed: readonly boolean[]): boolean[] {
+  const remaining = ofNamed.values()
+  return settlements.map(({ once }) =>
+    once === null || required(remaining.next().value, 'whether a settlement was applied')
+  )
 }
 
-function readDecided (fields: Fields, demand: Demand, period: number): Decided {
+function readDecided (fields: Fields, demand: Demand): Decided {
   return {
     admitted: fields.boolean('hasRoom'),
     granted: fields.number('granted'),
     ...readCount(fields, demand),
-    windowId: fields.number('windowId'),
-    period
+    windowId: fields.number('windowId')
   }
 }
 
-function readCount (fields: Fields, { window, end }: Demand): QuotaCount {
+function readCount (
+  fields: Fields,
+  { window, end }: Demand
+): QuotaCount & { readonly overflow: boolean } {
   const count = fields.number('count')
   const held = fields.number('held')
   const overflow = fields.boolean('overflow')

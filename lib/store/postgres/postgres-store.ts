@@ -1,7 +1,8 @@
-import { assertOptions, withFunctions } from '../../option-checks.js'
+import { assertBoolean, assertOptions, withFunctions } from '../../option-checks.js'
 import { sharedChecks, SharedStore, type SharedQuotaStoreOptions } from '../shared/shared-store.js'
+import type { PostgresPool } from './connections.js'
+import { SchemaFunctions } from './functions.js'
 import { PostgresDriver } from './postgres-driver.js'
-import { functionsOf, type PostgresPool } from './functions.js'
 import { assertTable, defaultTable } from './schema.js'
 
 const assertPool = withFunctions('a connection pool', 'query')
@@ -15,6 +16,11 @@ export interface PostgresQuotaStoreOptions extends SharedQuotaStoreOptions {
   readonly pool: PostgresPool
   /** The table that `postgresSchema` has created, with or without a schema. Default `llm_quota`. */
   readonly table?: string
+  /**
+   * Whether each change of a counter of an enforced quota in a unit other than requests is also a
+   * row of the journal, as it was given to `postgresSchema`. Default false.
+   */
+  readonly journal?: boolean
 }
 
 /**
@@ -36,11 +42,13 @@ export class PostgresQuotaStore extends SharedStore {
     assertOptions<PostgresQuotaStoreOptions>(options, {
       pool: assertPool,
       table: assertTable,
+      journal: assertBoolean,
       ...sharedChecks
     })
-    const { pool, table = defaultTable } = options
+    const { pool, table = defaultTable, journal = false, maxTrackedCallers = Infinity } = options
     assertPool(pool, 'pool')
-    super(options, 1, (cap) => new PostgresDriver(functionsOf(pool, table), cap))
+    const functions = new SchemaFunctions(pool, table, journal)
+    super(options, new PostgresDriver(functions, { cap: maxTrackedCallers, hasJournal: journal }))
     this.table = table
   }
 }

@@ -59,6 +59,18 @@ class List {
     return new Fields(this.#values[index])
   }
 
+  /** Returns null for a null. */
+  fieldsOrNullAt (index: number): Fields | null {
+    return this.#values[index] === null ? null : this.fieldsAt(index)
+  }
+
+  allBooleans (): boolean[] {
+    return this.#values.map((value) => {
+      if (typeof value !== 'boolean') throw lacks(this.#name)
+      return value
+    })
+  }
+
   allFields (): Fields[] {
     return this.#values.map((value) => new Fields(value))
   }

@@ -1,50 +1,69 @@
--- The tables and functions of PostgresQuotaStore, schema version 7, for PostgreSQL 14 and later.
+-- The tables and functions of PostgresQuotaStore, schema version 8, for PostgreSQL 14 and later.
 -- Running this again changes nothing. docs/postgres.md lists the privileges that a service needs,
 -- and how to remove everything.
 --
--- Calls that change something run one after the other: each begins by taking one lock, which it
--- keeps until its transaction ends. So no other call changes anything between its statements.
+-- What it promises, and why it holds:
+--
+-- * A call counts each of its requests in full or not at all, and never above a limit. Calls that
+--   change something run one after the other: each begins by taking one lock, which it keeps until
+--   its transaction ends (llm_quota_begin). So nothing changes between the statements of a call.
+-- * What a call costs does not grow with the callers, or with what others have left: rows are found
+--   by their keys, and a call deletes at most 1,000 rows of each kind that have had their time. The
+--   server plans a statement once, perhaps for an empty table; the settings of llm_quota_decide
+--   have it choose the plan that also suits a million rows.
+-- * The sum of the journal's rows of a window is what the window counts: wherever the column
+--   `journaled` changes, the same function writes the difference.
 --
 -- Times are whole milliseconds, of the server's clock or of the store's; days, weeks and months of
 -- a time zone end at milliseconds since the epoch. Names of counters and callers are stored as
 -- ASCII, escaped as in JSON. Columns are always qualified, because a table can have the name of any
--- variable. Rows are found one by one, by their keys: the server plans a statement once, perhaps
--- for an empty table, and the plan must also suit a million rows.
-DO $schema$ BEGIN
+-- variable.
+DO $schema$
+DECLARE
+  own_schema CONSTANT text := current_schema();  -- or the schema in the option table
+  keeps_journal CONSTANT boolean := false;       -- the option journal
+  outer_path CONSTANT text := current_setting('search_path');
+BEGIN
 PERFORM pg_advisory_xact_lock(hashtextextended('fastify-llm-quota', 0)); -- other migrations
-IF to_regclass('llm_quota') IS NOT NULL AND to_regproc('llm_quota_version_7') IS NULL THEN
-  RAISE EXCEPTION 'the table % is not of version 7 of the schema', to_regclass('llm_quota')
+IF to_regnamespace(quote_ident(own_schema)) IS NULL THEN
+  RAISE EXCEPTION 'there is no schema % for the tables of the request quota', own_schema;
+END IF;
+-- All names below are those of this schema, whatever else is in the search path.
+PERFORM set_config('search_path', quote_ident(own_schema) || ', pg_temp', true);
+
+IF to_regclass('llm_quota') IS NOT NULL AND to_regproc('llm_quota_version_8') IS NULL THEN
+  RAISE EXCEPTION 'the table % is not of version 8 of the schema', to_regclass('llm_quota')
     USING HINT = 'Drop it with its functions and other tables, as the documentation of their '
       'version describes, or choose another table.';
 END IF;
+IF to_regclass('llm_quota') IS NOT NULL
+  AND (to_regclass('llm_quota_journal') IS NOT NULL) <> keeps_journal THEN
+  RAISE EXCEPTION 'the table % was created with another value of the option journal',
+    to_regclass('llm_quota')
+    USING HINT = 'Choose another table. The journal is complete only from the first count on.';
+END IF;
 
 IF to_regclass('llm_quota') IS NULL THEN
-  -- The quotas with windows.
+  -- The counters of quotas with windows. An update leaves the indexes as they are if the page has
+  -- free space and no column that changes is in an index: so `dead_from` changes only when a window
+  -- opens.
   CREATE UNLOGGED TABLE llm_quota (
-    counters text COLLATE "C" PRIMARY KEY,
-    tracked bigint NOT NULL,            -- callers with a counter of their own
-    sweeps bigint NOT NULL,
-    swept_at bigint NOT NULL,           -- when the latest sweep began
-    unswept text COLLATE "C"            -- it has yet to look at the callers from this one on
-  ) WITH (fillfactor = 50);
-
-  -- The counters of these quotas. An update leaves the indexes as they are if the page has free
-  -- space and no column that changes is in an index.
-  CREATE UNLOGGED TABLE llm_quota_counters (
     counters text COLLATE "C" NOT NULL,
-    caller text COLLATE "C" NOT NULL,   -- all others are '"overflow"', which is no escaped name
+    caller text COLLATE "C" NOT NULL,   -- '"overflow"', which is no escaped name, has all others
     count bigint NOT NULL,
     held bigint NOT NULL,               -- of what was admitted in the period
     held_before bigint NOT NULL,        -- of what was admitted in the period before
-    period bigint NOT NULL,             -- of ten minutes
+    period bigint NOT NULL,             -- the latest in which something was admitted
     ends bigint NOT NULL,
     is_zoned boolean NOT NULL,          -- whether it ends with a day, week or month of a time zone
     window_id bigint NOT NULL,          -- used once
-    dead_from bigint NOT NULL,          -- a sweep deletes it from then on
+    dead_from bigint NOT NULL,          -- a minute after its end, or later; it is then deleted
+    journaled bigint NOT NULL,          -- the part of the count that is in the journal
     PRIMARY KEY (counters, caller)
   ) WITH (fillfactor = 50);
+  CREATE INDEX ON llm_quota (dead_from);
 
-  -- The places of concurrent requests. One that has ended counts no longer.
+  -- The places of concurrent requests. One that has ended does not count.
   CREATE UNLOGGED TABLE llm_quota_places (
     counters text COLLATE "C" NOT NULL,
     caller text COLLATE "C" NOT NULL,
@@ -54,13 +73,27 @@ IF to_regclass('llm_quota') IS NULL THEN
   );
   CREATE INDEX ON llm_quota_places (ends);
 
-  -- The latest time that is known, and by how much the clock has been set back since the beginning.
-  -- These are sequences because a sequence has no old versions, which the server would keep, and
-  -- read again and again, as long as another transaction with an old snapshot is open.
-  CREATE SEQUENCE llm_quota_latest MINVALUE 0;
-  CREATE SEQUENCE llm_quota_set_back MINVALUE 0;
+  -- The names of settlements that are applied once.
+  CREATE UNLOGGED TABLE llm_quota_once (
+    name text COLLATE "C" PRIMARY KEY,
+    dead_from bigint NOT NULL           -- that of its counter
+  );
+  CREATE INDEX ON llm_quota_once (dead_from);
 
-  -- What a request asks of a quota: `Demand` of lib/store/store.ts.
+  IF keeps_journal THEN
+    -- Each change of what a window counts. The rows are the host's: none is read or deleted here.
+    CREATE TABLE llm_quota_journal (
+      at timestamptz NOT NULL,
+      counters text COLLATE "C" NOT NULL,
+      caller_key text COLLATE "C" NOT NULL,
+      window_end timestamptz NOT NULL,  -- as it was when the window opened
+      change bigint NOT NULL,
+      reference text                    -- escaped as in JSON; null if it is forgotten or cleared
+    ) PARTITION BY RANGE (window_end);
+    CREATE TABLE llm_quota_journal_rest PARTITION OF llm_quota_journal DEFAULT;
+  END IF;
+
+  -- What a request asks of a quota, or a standing: `Demand` of lib/store/store.ts.
   CREATE TYPE llm_quota_demand AS (
     counters text,
     caller text,
@@ -71,6 +104,9 @@ IF to_regclass('llm_quota') IS NULL THEN
     window_length bigint,               -- null for a place
     window_start bigint,
     window_end bigint,
+    unit text,
+    reference text,                     -- null if it is not for the journal
+    window_id bigint,                   -- of the window that it opens; null for a standing
     place text,                         -- the name of the place
     is_last boolean                     -- of its request
   );
@@ -81,296 +117,406 @@ IF to_regclass('llm_quota') IS NULL THEN
     caller text,
     window_id bigint,
     less_count bigint,
-    less_held json                      -- by period
+    less_held json,                     -- by period
+    once text,
+    reference text
   );
 
   -- The counters with where their rows are, so that a write finds them without a look at an index.
   -- A caller's places have the same row type, with the columns `count`, `held`, `held_before` and
   -- `period`, and null in all others.
   CREATE VIEW llm_quota_counter AS
-  SELECT stored.ctid AS row_id, stored.* FROM llm_quota_counters AS stored;
+  SELECT stored.ctid AS row_id, stored.* FROM llm_quota AS stored;
 END IF;
 
 -- The rules of a counter (docs/rules.md), each of them once.
 
-CREATE OR REPLACE FUNCTION llm_quota_has_room(count bigint, at_least bigint, quota_limit bigint)
-RETURNS boolean LANGUAGE sql IMMUTABLE AS
-'SELECT count + greatest(at_least, 1) <= quota_limit OR quota_limit = 9007199254740991';
+CREATE OR REPLACE FUNCTION llm_quota_has_room(count bigint, demand llm_quota_demand)
+RETURNS boolean LANGUAGE sql IMMUTABLE AS $function$
+  SELECT demand.quota_limit = 9007199254740991
+    OR count + greatest(demand.least, 1) <= demand.quota_limit
+$function$;
 
--- Whether a window is open. If it follows the days, weeks or months of a time zone, it is over once
--- the present one has started, and otherwise at its end.
-CREATE OR REPLACE FUNCTION llm_quota_is_open(ends bigint, moment bigint, present_start bigint)
-RETURNS boolean LANGUAGE sql IMMUTABLE AS
-'SELECT coalesce(ends > coalesce(present_start, moment), false)';
+-- What a demand that has room would be granted if it were the only one.
+CREATE OR REPLACE FUNCTION llm_quota_grant(count bigint, demand llm_quota_demand)
+RETURNS bigint LANGUAGE sql IMMUTABLE AS $function$
+  SELECT CASE WHEN demand.quota_limit = 9007199254740991 THEN demand.most
+    ELSE least(demand.most, demand.quota_limit - count) END
+$function$;
 
-CREATE OR REPLACE FUNCTION llm_quota_period(moment bigint) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS
-'SELECT moment / 600000';
+-- Whether a demand finds a window open. One that follows the days, weeks or months of a time zone
+-- is over once the present one has started, and any other at its end.
+CREATE OR REPLACE FUNCTION llm_quota_is_open(
+  ends bigint, demand llm_quota_demand, moment bigint
+) RETURNS boolean LANGUAGE sql IMMUTABLE AS $function$
+  SELECT coalesce(ends > coalesce(demand.window_start, moment), false)
+$function$;
 
--- What was admitted in this period of ten minutes, or in the one before, and not settled since.
-CREATE OR REPLACE FUNCTION llm_quota_held(counter llm_quota_counter, moment bigint) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $function$
-  SELECT least(counter.count, CASE llm_quota_period(moment) - counter.period
+-- Whether the end of a window is still to come.
+CREATE OR REPLACE FUNCTION llm_quota_lasts(
+  ends bigint, is_zoned boolean, moment bigint, wall_time bigint
+) RETURNS boolean LANGUAGE sql IMMUTABLE AS $function$
+  SELECT ends > CASE WHEN is_zoned THEN wall_time ELSE moment END
+$function$;
+
+-- What was admitted in this period or in the one before, and not settled since.
+CREATE OR REPLACE FUNCTION llm_quota_held(counter llm_quota_counter, this_period bigint)
+RETURNS bigint LANGUAGE sql IMMUTABLE AS $function$
+  SELECT least(counter.count, CASE this_period - counter.period
     WHEN 0 THEN counter.held + counter.held_before
     WHEN 1 THEN counter.held
     ELSE 0
   END)
 $function$;
 
--- Returns what a settlement takes from what was admitted in a period.
+-- What a settlement takes from what was admitted in a period.
 CREATE OR REPLACE FUNCTION llm_quota_less(less_held json, period bigint) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS
-'SELECT coalesce((less_held ->> period::text)::bigint, 0)';
+LANGUAGE sql IMMUTABLE AS $function$
+  SELECT coalesce((less_held ->> period::text)::bigint, 0)
+$function$;
+
+-- The end by which the journal names a window. If the clock is set back, `ends` comes nearer, and
+-- `dead_from` stays.
+CREATE OR REPLACE FUNCTION llm_quota_named_end(ends bigint, is_zoned boolean, dead_from bigint)
+RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $function$
+  SELECT to_timestamp(CASE WHEN is_zoned THEN ends ELSE dead_from - 60000 END / 1000.0)
+$function$;
 
 -- Returns the state of a counter, or of a caller's places, as fields of JSON: those of `Decided` of
 -- lib/store/shared/driver.ts, where `rest` is the time until the window ends, and `end` when it
 -- ends; null for places. format() takes half as long as json_build_object().
-CREATE OR REPLACE FUNCTION llm_quota_state(counter llm_quota_counter, moment bigint) RETURNS text
-LANGUAGE sql STABLE AS $function$
+CREATE OR REPLACE FUNCTION llm_quota_state(
+  counter llm_quota_counter, moment bigint, this_period bigint
+) RETURNS text LANGUAGE sql STABLE AS $function$
   SELECT format(
     '"count":%s,"held":%s,"rest":%s,"end":%s,"overflow":%s,"windowId":%s',
-    counter.count, llm_quota_held(counter, moment), coalesce((counter.ends - moment)::text, 'null'),
-    coalesce(counter.ends::text, 'null'), coalesce(counter.caller = '"overflow"', false)::text,
-    coalesce(counter.window_id, 0)
+    counter.count, llm_quota_held(counter, this_period),
+    coalesce((counter.ends - moment)::text, 'null'), coalesce(counter.ends::text, 'null'),
+    coalesce(counter.caller = '"overflow"', false)::text, coalesce(counter.window_id, 0)
   )
 $function$;
 
--- Waits for earlier calls, and makes later ones wait until the transaction ends, whose commit does
--- not wait for the disk.
-CREATE OR REPLACE FUNCTION llm_quota_lock() RETURNS void LANGUAGE plpgsql AS $function$
+-- Begins a call that changes something: waits for earlier calls, and makes later ones wait until
+-- the transaction ends, whose commit does not wait for the disk. Returns the time.
+CREATE OR REPLACE FUNCTION llm_quota_begin(given_time bigint) RETURNS bigint
+LANGUAGE plpgsql AS $function$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'the request quota needs the isolation level read committed, not %',
       current_setting('transaction_isolation');
   END IF;
-  PERFORM set_config('synchronous_commit', 'off', true);
-  PERFORM pg_advisory_xact_lock(hashtext('fastify-llm-quota'), 'llm_quota'::regclass::oid::int);
+  PERFORM set_config('synchronous_commit', 'off', true),
+    pg_advisory_xact_lock(hashtext('fastify-llm-quota'), 'llm_quota'::regclass::oid::int);
+  RETURN llm_quota_now(given_time);
 END $function$;
 
--- Returns the time, which is never earlier than the latest time: if the clock has been set back,
--- the difference is added from then on. llm_quota_begin keeps what has changed, `latest` or
--- `set_back`.
-CREATE OR REPLACE FUNCTION llm_quota_now(
-  given_time bigint, OUT moment bigint, OUT latest bigint, OUT set_back bigint
-) LANGUAGE plpgsql AS $function$
-BEGIN
-  SELECT known.last_value, shift.last_value INTO latest, set_back
-  FROM llm_quota_latest AS known, llm_quota_set_back AS shift;
-  moment := set_back
-    + coalesce(given_time, floor(date_part('epoch', clock_timestamp()) * 1000)::bigint);
-  IF moment < latest THEN
-    set_back := set_back + latest - moment;
-    moment := latest;
-  END IF;
-END $function$;
-
--- Begins a call that decides: takes the lock, and returns the time. The first call in each second
--- deletes places that have ended, at most 1,000.
-CREATE OR REPLACE FUNCTION llm_quota_begin(given_time bigint) RETURNS bigint
-LANGUAGE plpgsql AS $function$
-DECLARE
-  clock record;
-BEGIN
-  PERFORM llm_quota_lock();
-  clock := llm_quota_now(given_time);
-  IF clock.moment > clock.latest THEN
-    PERFORM setval('llm_quota_latest', clock.moment);
-  ELSE
-    PERFORM setval('llm_quota_set_back', clock.set_back);
-  END IF;
-  IF clock.moment / 1000 > clock.latest / 1000 THEN
-    DELETE FROM llm_quota_places AS place WHERE place.ctid = ANY (ARRAY(
-      SELECT ended.ctid FROM llm_quota_places AS ended WHERE ended.ends <= clock.moment
-      ORDER BY ended.ends LIMIT 1000
-    ));
-  END IF;
-  RETURN clock.moment;
-END $function$;
-
--- Returns which of the next 1,000 counters, from this caller on, a sweep at this time deletes; none
--- if there is no sweep.
-CREATE OR REPLACE FUNCTION llm_quota_dead(quota text, first_caller text, swept_at bigint)
-RETURNS SETOF tid LANGUAGE sql STABLE AS $function$
-  SELECT page.place
-  FROM (
-    SELECT stored.ctid AS place, stored.caller, stored.dead_from
-    FROM llm_quota_counters AS stored
-    WHERE stored.counters = quota AND stored.caller >= first_caller
-    ORDER BY stored.caller LIMIT 1000
-  ) AS page
-  WHERE page.dead_from <= swept_at AND page.caller <> '"overflow"'
+CREATE OR REPLACE FUNCTION llm_quota_now(given_time bigint) RETURNS bigint
+LANGUAGE sql VOLATILE AS $function$
+  SELECT coalesce(given_time, floor(date_part('epoch', clock_timestamp()) * 1000)::bigint)
 $function$;
 
--- Sweeps a quota if a sweep is due or under way: looks at the next 1,000 counters. A sweep that is
--- due while another one is under way begins after it.
-CREATE OR REPLACE FUNCTION llm_quota_sweep(moment bigint, quota text) RETURNS void
+-- Deletes what has had its time, at most 1,000 rows of each kind. A call writes fewer rows, so
+-- nothing piles up.
+CREATE OR REPLACE FUNCTION llm_quota_clean(moment bigint, place_duration bigint) RETURNS void
 LANGUAGE plpgsql AS $function$
-DECLARE
-  sweep record;
-  next_unswept text;
-  deleted bigint;
 BEGIN
-  SELECT stored.* INTO sweep FROM llm_quota AS stored WHERE stored.counters = quota;
-  IF NOT FOUND THEN
-    INSERT INTO llm_quota VALUES (quota, 0, 0, moment, NULL);
-    RETURN;
-  END IF;
-  IF sweep.unswept IS NULL THEN
-    IF moment - sweep.swept_at < 60000 THEN
-      RETURN;
-    END IF;
-    sweep.swept_at := moment;
-    sweep.sweeps := sweep.sweeps + 1;
-    sweep.unswept := '';
-  END IF;
-
-  next_unswept := (
-    SELECT stored.caller FROM llm_quota_counters AS stored
-    WHERE stored.counters = quota AND stored.caller >= sweep.unswept
-    ORDER BY stored.caller OFFSET 1000 LIMIT 1
-  );
-  DELETE FROM llm_quota_counters AS stored WHERE stored.ctid = ANY (ARRAY(
-    SELECT llm_quota_dead(quota, sweep.unswept, sweep.swept_at)
+  DELETE FROM llm_quota AS stored WHERE stored.ctid = ANY (ARRAY(
+    SELECT dead.ctid FROM llm_quota AS dead WHERE dead.dead_from <= moment
+    ORDER BY dead.dead_from LIMIT 1000
   ));
-  GET DIAGNOSTICS deleted = ROW_COUNT;
-  UPDATE llm_quota AS stored
-  SET tracked = stored.tracked - deleted, sweeps = sweep.sweeps, swept_at = sweep.swept_at,
-    unswept = next_unswept
-  WHERE stored.counters = quota;
+  DELETE FROM llm_quota_once AS stored WHERE stored.ctid = ANY (ARRAY(
+    SELECT dead.ctid FROM llm_quota_once AS dead WHERE dead.dead_from <= moment
+    ORDER BY dead.dead_from LIMIT 1000
+  ));
+  DELETE FROM llm_quota_places AS place WHERE place.ctid = ANY (ARRAY(
+    SELECT ended.ctid FROM llm_quota_places AS ended WHERE ended.ends <= moment
+    ORDER BY ended.ends LIMIT 1000
+  ));
+  -- After the clock was set back.
+  UPDATE llm_quota_places AS place SET ends = moment + place_duration
+  WHERE place.ends > moment + place_duration;
 END $function$;
 
--- Returns the places of a caller as a counter.
-CREATE OR REPLACE FUNCTION llm_quota_places_of(moment bigint, demand llm_quota_demand)
-RETURNS llm_quota_counter LANGUAGE plpgsql AS $function$
-DECLARE
-  counter llm_quota_counter;
+-- Settles: only the window that has counted changes, and nothing falls below 0. Several settlements
+-- can be of one window.
+CREATE OR REPLACE FUNCTION llm_quota_settle(settlements llm_quota_settlement[]) RETURNS void
+LANGUAGE plpgsql AS $function$
 BEGIN
-  SELECT count(*) INTO counter.count FROM llm_quota_places AS place
-  WHERE place.counters = demand.counters AND place.caller = demand.caller AND place.ends > moment;
-  counter.held := counter.count;
-  counter.held_before := 0;
-  counter.period := llm_quota_period(moment);
-  RETURN counter;
+  IF to_regclass('llm_quota_journal') IS NOT NULL THEN
+    -- What is left of the window's rows before and after each settlement.
+    INSERT INTO llm_quota_journal (at, counters, caller_key, window_end, change, reference)
+    SELECT clock_timestamp(), given.counters, given.caller, given.window_end,
+      greatest(0, given.journaled - given.less_so_far)
+        - greatest(0, given.journaled - given.less_so_far + given.less_count),
+      given.reference
+    FROM (
+      SELECT asked.*, counted.journaled,
+        llm_quota_named_end(counted.ends, counted.is_zoned, counted.dead_from) AS window_end,
+        sum(asked.less_count) OVER (PARTITION BY counted.ctid ORDER BY asked.position)
+          AS less_so_far
+      FROM unnest(settlements) WITH ORDINALITY AS asked (
+        counters, caller, window_id, less_count, less_held, once, reference, position
+      )
+      JOIN llm_quota AS counted ON counted.counters = asked.counters
+        AND counted.caller = asked.caller AND counted.window_id = asked.window_id
+      WHERE asked.reference IS NOT NULL
+    ) AS given
+    WHERE given.less_count > 0 AND given.journaled > given.less_so_far - given.less_count;
+  END IF;
+
+  UPDATE llm_quota AS stored
+  SET count = greatest(0, stored.count - given.less_count),
+    held = greatest(0, stored.held - given.less_held),
+    held_before = greatest(0, stored.held_before - given.less_held_before),
+    journaled = greatest(0, stored.journaled - given.less_journaled)
+  FROM (
+    SELECT counted.ctid AS row_id, sum(asked.less_count) AS less_count,
+      sum(llm_quota_less(asked.less_held, counted.period)) AS less_held,
+      sum(llm_quota_less(asked.less_held, counted.period - 1)) AS less_held_before,
+      sum(CASE WHEN asked.reference IS NULL THEN 0 ELSE asked.less_count END) AS less_journaled
+    FROM unnest(settlements) AS asked
+    JOIN llm_quota AS counted ON counted.counters = asked.counters
+      AND counted.caller = asked.caller AND counted.window_id = asked.window_id
+    GROUP BY counted.ctid
+  ) AS given
+  WHERE stored.ctid = given.row_id;
 END $function$;
 
--- Returns the counter that a demand reaches: the caller's own, or at the caller cap the overflow
--- counter, with a new window if the last one is over. For a place, only what is counted.
-CREATE OR REPLACE FUNCTION llm_quota_reach(moment bigint, cap bigint, demand llm_quota_demand)
-RETURNS llm_quota_counter LANGUAGE plpgsql AS $function$
+-- Settles if the window lasts and the name of the settlement is not known. Returns whether it has.
+CREATE OR REPLACE FUNCTION llm_quota_settle_once(
+  settlement llm_quota_settlement, moment bigint, wall_time bigint
+) RETURNS boolean LANGUAGE plpgsql AS $function$
+BEGIN
+  INSERT INTO llm_quota_once (name, dead_from)
+  SELECT settlement.once, counted.dead_from FROM llm_quota AS counted
+  WHERE counted.counters = settlement.counters AND counted.caller = settlement.caller
+    AND counted.window_id = settlement.window_id
+    AND llm_quota_lasts(counted.ends, counted.is_zoned, moment, wall_time)
+  ON CONFLICT (name) DO NOTHING;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  PERFORM llm_quota_settle(ARRAY[settlement]);
+  RETURN true;
+END $function$;
+
+-- Returns the demands, where those of callers beyond the cap have the overflow counter: of callers
+-- without a counter, where the quota has as many as it may have with those before them in the call.
+CREATE OR REPLACE FUNCTION llm_quota_within_cap(cap bigint, demands llm_quota_demand[])
+RETURNS llm_quota_demand[] LANGUAGE plpgsql AS $function$
 DECLARE
-  this_period CONSTANT bigint := llm_quota_period(moment);
-  owner text := demand.caller;
+  beyond bigint;                       -- the position of a demand
+BEGIN
+  FOR beyond IN
+    WITH newcomer AS (
+      SELECT asked.counters, asked.position, CASE WHEN asked.window_id IS NULL THEN 1 -- a standing
+        ELSE dense_rank() OVER (PARTITION BY asked.counters ORDER BY asked.first_position) END
+        AS number
+      FROM (
+        SELECT given.*, min(given.position) OVER (PARTITION BY given.counters, given.caller)
+          AS first_position
+        FROM unnest(demands) WITH ORDINALITY AS given (
+          counters, caller, quota_limit, least, most, is_estimate, window_length, window_start,
+          window_end, unit, reference, window_id, place, is_last, position
+        )
+      ) AS asked
+      WHERE asked.window_length IS NOT NULL AND NOT EXISTS (
+        SELECT FROM llm_quota AS stored
+        WHERE stored.counters = asked.counters AND stored.caller = asked.caller
+      )
+    ), quota AS MATERIALIZED (
+      SELECT named.counters, (
+        SELECT count(*) FROM (
+          SELECT FROM llm_quota AS stored
+          WHERE stored.counters = named.counters AND stored.caller <> '"overflow"' LIMIT cap
+        ) AS tracked
+      ) AS callers
+      FROM (SELECT DISTINCT newcomer.counters FROM newcomer) AS named
+    )
+    SELECT newcomer.position FROM newcomer JOIN quota ON quota.counters = newcomer.counters
+    WHERE quota.callers + newcomer.number > cap
+  LOOP
+    demands[beyond].caller := '"overflow"';
+  END LOOP;
+  RETURN demands;
+END $function$;
+
+-- Returns the counter of a demand as it is now, or the places of its caller. Of a caller without a
+-- counter, all columns are null.
+CREATE OR REPLACE FUNCTION llm_quota_find(
+  demand llm_quota_demand, moment bigint, this_period bigint
+) RETURNS llm_quota_counter LANGUAGE plpgsql AS $function$
+DECLARE
   counter llm_quota_counter;
 BEGIN
   IF demand.window_length IS NULL THEN
-    RETURN llm_quota_places_of(moment, demand);
+    SELECT count(*) INTO counter.count FROM llm_quota_places AS place
+    WHERE place.counters = demand.counters AND place.caller = demand.caller AND place.ends > moment;
+    counter.held := counter.count;
+    counter.held_before := 0;
+    counter.period := this_period;
+    RETURN counter;
   END IF;
 
   SELECT stored.* INTO counter FROM llm_quota_counter AS stored
-  WHERE stored.counters = demand.counters AND stored.caller = owner;
-  IF NOT FOUND THEN
-    UPDATE llm_quota AS quota SET tracked = quota.tracked + 1
-    WHERE quota.counters = demand.counters AND quota.tracked < cap;
-    IF NOT FOUND THEN
-      owner := '"overflow"';
-      SELECT stored.* INTO counter FROM llm_quota_counter AS stored
-      WHERE stored.counters = demand.counters AND stored.caller = owner;
-    END IF;
+  WHERE stored.counters = demand.counters AND stored.caller = demand.caller;
+  IF FOUND AND demand.window_end IS NULL THEN
+    -- If the clock was set back, nobody waits for longer than a window.
+    counter.ends := least(counter.ends, moment + demand.window_length);
   END IF;
+  RETURN counter;
+END $function$;
 
-  IF NOT llm_quota_is_open(counter.ends, moment, demand.window_start) THEN
-    INSERT INTO llm_quota_counters AS stored VALUES (
-      demand.counters, owner, 0, 0, 0, this_period,
-      coalesce(demand.window_end, moment + demand.window_length), demand.window_end IS NOT NULL,
-      floor(random() * 9007199254740991), 0
-    )
-    ON CONFLICT (counters, caller) DO UPDATE SET count = 0, held = 0, held_before = 0,
-      period = excluded.period, ends = excluded.ends, is_zoned = excluded.is_zoned,
-      window_id = excluded.window_id
-    RETURNING stored.ctid, stored.* INTO counter;
-  ELSIF counter.period < this_period THEN
-    counter.held_before := CASE WHEN counter.period = this_period - 1 THEN counter.held ELSE 0 END;
-    counter.held := 0;
-    counter.period := this_period;
-  END IF;
+-- Opens a window for a demand, and returns its counter.
+CREATE OR REPLACE FUNCTION llm_quota_open(
+  demand llm_quota_demand, moment bigint, this_period bigint
+) RETURNS llm_quota_counter LANGUAGE plpgsql AS $function$
+DECLARE
+  counter llm_quota_counter;
+BEGIN
+  INSERT INTO llm_quota AS stored (
+    counters, caller, count, held, held_before, period, ends, is_zoned, window_id, dead_from,
+    journaled
+  ) VALUES (
+    demand.counters, demand.caller, 0, 0, 0, this_period,
+    coalesce(demand.window_end, moment + demand.window_length), demand.window_end IS NOT NULL,
+    demand.window_id, moment + demand.window_length + 60000, 0
+  )
+  ON CONFLICT (counters, caller) DO UPDATE SET count = 0, held = 0, held_before = 0,
+    period = excluded.period, ends = excluded.ends, is_zoned = excluded.is_zoned,
+    window_id = excluded.window_id, dead_from = excluded.dead_from, journaled = 0
+  RETURNING stored.ctid, stored.* INTO counter;
   RETURN counter;
 END $function$;
 
 -- Decides on a request: counts each of its demands if all have room, and none otherwise. Returns
 -- what was decided on them, as a list of JSON.
 CREATE OR REPLACE FUNCTION llm_quota_decide_request(
-  moment bigint, cap bigint, demands llm_quota_demand[]
+  demands llm_quota_demand[], moment bigint, this_period bigint, place_duration bigint
 ) RETURNS text LANGUAGE plpgsql AS $function$
 DECLARE
   unlimited CONSTANT bigint := 9007199254740991;
   demand llm_quota_demand;
   counter llm_quota_counter;
   reached llm_quota_counter[];         -- the counters of the demands
-  has_room boolean;
+  have_room boolean[];
+  grants bigint[];                     -- of each demand if it were the only one
   is_admitted boolean := true;
   granted bigint := 0;
+  change bigint;
   decided text[];
 BEGIN
   FOREACH demand IN ARRAY demands LOOP
-    counter := llm_quota_reach(moment, cap, demand);
+    counter := llm_quota_find(demand, moment, this_period);
+    IF demand.window_length IS NOT NULL AND NOT llm_quota_is_open(counter.ends, demand, moment) THEN
+      counter := llm_quota_open(demand, moment, this_period);
+    END IF;
     reached := array_append(reached, counter);
-    is_admitted := is_admitted
-      AND llm_quota_has_room(counter.count, demand.least, demand.quota_limit);
+    have_room := array_append(have_room, llm_quota_has_room(counter.count, demand));
+    grants := array_append(grants, llm_quota_grant(counter.count, demand));
   END LOOP;
+  is_admitted := true = ALL (have_room);
 
   FOR index IN 1 .. cardinality(demands) LOOP
     demand := demands[index];
     counter := reached[index];
-    has_room := is_admitted OR llm_quota_has_room(counter.count, demand.least, demand.quota_limit);
     IF is_admitted THEN
-      granted := CASE WHEN demand.quota_limit = unlimited THEN demand.most
-        ELSE least(demand.most, demand.quota_limit - counter.count) END;
+      -- A range is granted no more than the other demands of its unit, but its least.
+      granted := demand.most;
+      FOR other IN 1 .. cardinality(demands) LOOP
+        IF demands[other].unit = demand.unit THEN
+          granted := least(granted, grants[other]);
+        END IF;
+      END LOOP;
+      granted := greatest(granted, demand.least);
     END IF;
-    counter.count := least(unlimited, counter.count + granted);
+
+    change := least(granted, unlimited - counter.count);
+    counter.count := counter.count + change;
+    IF counter.period <> this_period THEN
+      counter.held_before := CASE counter.period WHEN this_period - 1 THEN counter.held ELSE 0 END;
+      counter.held := 0;
+      counter.period := this_period;
+    END IF;
     IF demand.is_estimate THEN
-      counter.held := least(unlimited, counter.held + granted);
+      counter.held := counter.held + change;
     END IF;
+
     IF demand.window_length IS NOT NULL THEN
-      UPDATE llm_quota_counters AS stored
+      IF demand.reference IS NOT NULL AND change > 0 THEN
+        counter.journaled := counter.journaled + change;
+        INSERT INTO llm_quota_journal (at, counters, caller_key, window_end, change, reference)
+        VALUES (
+          clock_timestamp(), counter.counters, counter.caller,
+          llm_quota_named_end(counter.ends, counter.is_zoned, counter.dead_from), change,
+          demand.reference
+        );
+      END IF;
+      UPDATE llm_quota AS stored
       SET count = counter.count, held = counter.held, held_before = counter.held_before,
-        period = counter.period,
-        dead_from = greatest(stored.dead_from, moment + demand.window_length + 60000)
+        period = counter.period, ends = counter.ends, journaled = counter.journaled
       WHERE stored.ctid = counter.row_id;
     ELSIF is_admitted THEN
       -- If the same call arrives twice, the place is there.
-      INSERT INTO llm_quota_places
-      VALUES (demand.counters, demand.caller, demand.place, moment + 30000)
+      INSERT INTO llm_quota_places (counters, caller, name, ends)
+      VALUES (demand.counters, demand.caller, demand.place, moment + place_duration)
       ON CONFLICT DO NOTHING;
     END IF;
     decided := array_append(decided, format(
-      '{"hasRoom":%s,"granted":%s,%s}', has_room::text, granted, llm_quota_state(counter, moment)
+      '{"hasRoom":%s,"granted":%s,%s}', have_room[index]::text, granted,
+      llm_quota_state(counter, moment, this_period)
     ));
   END LOOP;
   RETURN format('[%s]', array_to_string(decided, ','));
 END $function$;
 
--- Does all of a call (`Call` of lib/store/shared/driver.ts) in one step. Lists are arrays as text,
--- because clients differ in what they make of a parameter of another type; null if they are empty.
--- The settings have each statement planned once, to find rows by their keys. Without `jit = off`,
--- the server would compile what reads the sequences, which have no index.
+-- Returns the state of the counter that a demand would reach, as JSON; null for a new window.
+CREATE OR REPLACE FUNCTION llm_quota_standing(
+  demand llm_quota_demand, moment bigint, this_period bigint
+) RETURNS text LANGUAGE plpgsql AS $function$
+DECLARE
+  counter CONSTANT llm_quota_counter := llm_quota_find(demand, moment, this_period);
+BEGIN
+  IF demand.window_length IS NOT NULL AND NOT llm_quota_is_open(counter.ends, demand, moment) THEN
+    RETURN 'null';
+  END IF;
+  RETURN format('{%s}', llm_quota_state(counter, moment, this_period));
+END $function$;
+
+-- Does all of a call (`Call` of lib/store/shared/driver.ts) in one step, and returns its reply as
+-- JSON. Lists are arrays as text, because clients differ in what they make of a parameter of
+-- another type; null if they are empty. `jit = off`, because to compile a statement takes longer
+-- than to run it.
 CREATE OR REPLACE FUNCTION llm_quota_decide(
   given_time bigint,
-  cap bigint,
-  freed text,          -- of llm_quota_places, without an end
-  renewed text,        -- the same
-  settlements text,    -- of llm_quota_settlement
-  quotas text,         -- the names of the quotas with windows that are asked
-  demands text         -- of llm_quota_demand, of all requests
+  wall_time bigint,
+  period_length bigint,
+  place_duration bigint,
+  cap bigint,              -- how many callers of a quota have a counter of their own; null for all
+  freed text,              -- of llm_quota_places, without an end
+  renewed text,            -- the same
+  settlements text,        -- of llm_quota_settlement, without a name
+  named_settlements text,  -- of llm_quota_settlement, with a name
+  demands text,            -- of llm_quota_demand, of all requests
+  standings text           -- of llm_quota_demand
 ) RETURNS text LANGUAGE plpgsql
-SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan
+SET search_path FROM CURRENT SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $function$
 DECLARE
   moment CONSTANT bigint := llm_quota_begin(given_time);
+  this_period CONSTANT bigint := moment / period_length;
+  settlement llm_quota_settlement;
+  applied text[];
+  asked llm_quota_demand[] := demands::llm_quota_demand[];
   demand llm_quota_demand;
   request llm_quota_demand[];
   decided text[];
+  standing_list llm_quota_demand[] := standings::llm_quota_demand[];
+  found text[];
 BEGIN
+  PERFORM llm_quota_clean(moment, place_duration);
+
   IF freed IS NOT NULL THEN
     DELETE FROM llm_quota_places AS place USING unnest(freed::llm_quota_places[]) AS given
     WHERE place.ctid = (
@@ -380,96 +526,101 @@ BEGIN
     );
   END IF;
   IF renewed IS NOT NULL THEN
-    INSERT INTO llm_quota_places AS place
-    SELECT held.counters, held.caller, held.name, moment + 30000
+    INSERT INTO llm_quota_places AS place (counters, caller, name, ends)
+    SELECT held.counters, held.caller, held.name, moment + place_duration
     FROM unnest(renewed::llm_quota_places[]) AS held
     ON CONFLICT (counters, caller, name) DO UPDATE SET ends = excluded.ends;
   END IF;
 
   IF settlements IS NOT NULL THEN
-    UPDATE llm_quota_counters AS stored
-    SET count = greatest(0, stored.count - given.less_count),
-      held = greatest(0, stored.held - llm_quota_less(given.less_held, stored.period)),
-      held_before = greatest(
-        0, stored.held_before - llm_quota_less(given.less_held, stored.period - 1)
-      )
-    FROM unnest(settlements::llm_quota_settlement[]) AS given
-    WHERE stored.ctid = (
-      SELECT counted.ctid FROM llm_quota_counters AS counted
-      WHERE counted.counters = given.counters AND counted.caller = given.caller
-        AND counted.window_id = given.window_id
-    );
+    PERFORM llm_quota_settle(settlements::llm_quota_settlement[]);
+  END IF;
+  IF named_settlements IS NOT NULL THEN
+    FOREACH settlement IN ARRAY named_settlements::llm_quota_settlement[] LOOP
+      applied := array_append(
+        applied, llm_quota_settle_once(settlement, moment, wall_time)::text
+      );
+    END LOOP;
   END IF;
 
-  IF demands IS NOT NULL THEN
-    PERFORM llm_quota_sweep(moment, asked.counters)
-    FROM unnest(quotas::text[]) AS asked (counters);
-    FOREACH demand IN ARRAY demands::llm_quota_demand[] LOOP
+  IF asked IS NOT NULL THEN
+    IF cap IS NOT NULL THEN
+      asked := llm_quota_within_cap(cap, asked);
+    END IF;
+    FOREACH demand IN ARRAY asked LOOP
       request := array_append(request, demand);
       IF demand.is_last THEN
-        decided := array_append(decided, llm_quota_decide_request(moment, cap, request));
+        decided := array_append(
+          decided, llm_quota_decide_request(request, moment, this_period, place_duration)
+        );
         request := NULL;
       END IF;
     END LOOP;
   END IF;
+
+  IF standing_list IS NOT NULL THEN
+    IF cap IS NOT NULL THEN
+      standing_list := llm_quota_within_cap(cap, standing_list);
+    END IF;
+    FOREACH demand IN ARRAY standing_list LOOP
+      found := array_append(found, llm_quota_standing(demand, moment, this_period));
+    END LOOP;
+  END IF;
   RETURN format(
-    '{"period":%s,"decided":[%s]}', llm_quota_period(moment), array_to_string(decided, ',')
+    '{"period":%s,"applied":[%s],"decided":[%s],"standings":[%s]}', this_period,
+    array_to_string(applied, ','), array_to_string(decided, ','), array_to_string(found, ',')
   );
 END $function$;
 
--- Returns the state of the counter that a demand, as text, would reach now, after a sweep if one is
--- due; null for a new window. Changes nothing.
-CREATE OR REPLACE FUNCTION llm_quota_peek(given_time bigint, cap bigint, demand text) RETURNS text
-LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
-DECLARE
-  moment CONSTANT bigint := (llm_quota_now(given_time)).moment;
-  asked CONSTANT llm_quota_demand := demand::llm_quota_demand;
-  counter llm_quota_counter;
-  sweep record;
+-- Writes down that what a counter has counted is removed. What a window that is over has counted
+-- was used.
+CREATE OR REPLACE FUNCTION llm_quota_take_off(
+  counter llm_quota_counter, moment bigint, wall_time bigint
+) RETURNS void LANGUAGE plpgsql AS $function$
 BEGIN
-  IF asked.window_length IS NULL THEN
-    counter := llm_quota_places_of(moment, asked);
-    RETURN format('{%s}', llm_quota_state(counter, moment));
+  IF counter.journaled > 0
+    AND llm_quota_lasts(counter.ends, counter.is_zoned, moment, wall_time) THEN
+    INSERT INTO llm_quota_journal (at, counters, caller_key, window_end, change, reference)
+    VALUES (
+      clock_timestamp(), counter.counters, counter.caller,
+      llm_quota_named_end(counter.ends, counter.is_zoned, counter.dead_from), -counter.journaled,
+      NULL
+    );
   END IF;
-
-  SELECT stored.* INTO counter FROM llm_quota_counter AS stored
-  WHERE stored.counters = asked.counters AND stored.caller = asked.caller;
-  IF NOT FOUND THEN
-    SELECT stored.tracked, coalesce(stored.unswept, '') AS unswept,
-      CASE WHEN stored.unswept IS NOT NULL THEN stored.swept_at
-        WHEN moment - stored.swept_at >= 60000 THEN moment
-      END AS swept_at
-    INTO sweep FROM llm_quota AS stored WHERE stored.counters = asked.counters;
-    IF sweep.tracked >= cap AND NOT EXISTS (
-      SELECT FROM llm_quota_dead(asked.counters, sweep.unswept, sweep.swept_at)
-    ) THEN
-      SELECT stored.* INTO counter FROM llm_quota_counter AS stored
-      WHERE stored.counters = asked.counters AND stored.caller = '"overflow"';
-    END IF;
-  END IF;
-  IF llm_quota_is_open(counter.ends, moment, asked.window_start) THEN
-    RETURN format('{%s}', llm_quota_state(counter, moment));
-  END IF;
-  RETURN NULL;
 END $function$;
 
-CREATE OR REPLACE FUNCTION llm_quota_forget(quota text, key text) RETURNS void
-LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
+CREATE OR REPLACE FUNCTION llm_quota_forget(
+  given_time bigint, wall_time bigint, quota text, key text
+) RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s'
+AS $function$
+DECLARE
+  moment CONSTANT bigint := llm_quota_begin(given_time);
 BEGIN
-  PERFORM llm_quota_lock();
-  DELETE FROM llm_quota_counters AS stored WHERE stored.counters = quota AND stored.caller = key;
-  IF FOUND THEN
-    UPDATE llm_quota AS stored SET tracked = stored.tracked - 1 WHERE stored.counters = quota;
-  END IF;
+  PERFORM llm_quota_take_off(stored, moment, wall_time) FROM llm_quota_counter AS stored
+  WHERE stored.counters = quota AND stored.caller = key;
+  DELETE FROM llm_quota AS stored WHERE stored.counters = quota AND stored.caller = key;
+END $function$;
+
+CREATE OR REPLACE FUNCTION llm_quota_clear(given_time bigint, wall_time bigint) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s'
+AS $function$
+DECLARE
+  moment CONSTANT bigint := llm_quota_begin(given_time);
+BEGIN
+  PERFORM llm_quota_take_off(stored, moment, wall_time) FROM llm_quota_counter AS stored;
+  DELETE FROM llm_quota;
+  DELETE FROM llm_quota_places;
+  DELETE FROM llm_quota_once;
 END $function$;
 
 -- Returns a page of callers as JSON, from one caller on: with an open window, or with places. Each
 -- part has a limit of its own, without which the server would sort all callers for each page.
 CREATE OR REPLACE FUNCTION llm_quota_list(
-  given_time bigint, given_date bigint, quota text, first_caller text
-) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
+  given_time bigint, wall_time bigint, period_length bigint, quota text, first_caller text
+) RETURNS text LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s'
+AS $function$
 DECLARE
-  moment CONSTANT bigint := (llm_quota_now(given_time)).moment;
+  moment CONSTANT bigint := llm_quota_now(given_time);
 BEGIN
   RETURN (
     SELECT json_build_object(
@@ -480,13 +631,14 @@ BEGIN
       SELECT found.*, row_number() OVER (ORDER BY found.caller) AS position
       FROM (
         (
-          SELECT stored.caller, stored.count, llm_quota_held(stored, moment) AS held,
+          SELECT stored.caller, stored.count,
+            llm_quota_held(stored, moment / period_length) AS held,
             CASE WHEN NOT stored.is_zoned THEN stored.ends - moment END AS rest,
             CASE WHEN stored.is_zoned THEN stored.ends END AS "end"
           FROM llm_quota_counter AS stored
           WHERE stored.counters = quota AND stored.caller >= first_caller
             AND stored.caller <> '"overflow"'
-            AND stored.ends > CASE WHEN stored.is_zoned THEN given_date ELSE moment END
+            AND llm_quota_lasts(stored.ends, stored.is_zoned, moment, wall_time)
           ORDER BY stored.caller LIMIT 1001
         )
         UNION ALL
@@ -503,34 +655,24 @@ BEGIN
   );
 END $function$;
 
--- Returns the number of callers, who have a counter of their own or places, and of sweeps.
+-- Returns the number of callers, who have a counter of their own or places.
 CREATE OR REPLACE FUNCTION llm_quota_inspect(given_time bigint, quota text) RETURNS text
-LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
+LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '1s'
+AS $function$
 DECLARE
-  moment CONSTANT bigint := (llm_quota_now(given_time)).moment;
-  state record;
+  moment CONSTANT bigint := llm_quota_now(given_time);
 BEGIN
-  SELECT coalesce(sum(stored.tracked), 0) AS tracked, coalesce(sum(stored.sweeps), 0) AS sweeps
-  INTO state FROM llm_quota AS stored WHERE stored.counters = quota;
-  RETURN json_build_object(
-    'trackedCallers', state.tracked + (
-      SELECT count(DISTINCT place.caller) FROM llm_quota_places AS place
-      WHERE place.counters = quota AND place.ends > moment
-    ),
-    'sweeps', state.sweeps
-  );
-END $function$;
-
-CREATE OR REPLACE FUNCTION llm_quota_clear() RETURNS void
-LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
-BEGIN
-  PERFORM llm_quota_lock();
-  DELETE FROM llm_quota;
-  DELETE FROM llm_quota_counters;
-  DELETE FROM llm_quota_places;
-  PERFORM setval('llm_quota_latest', 0), setval('llm_quota_set_back', 0);
+  RETURN json_build_object('trackedCallers', (
+    SELECT count(*) FROM llm_quota AS stored
+    WHERE stored.counters = quota AND stored.caller <> '"overflow"' AND stored.dead_from > moment
+  ) + (
+    SELECT count(DISTINCT place.caller) FROM llm_quota_places AS place
+    WHERE place.counters = quota AND place.ends > moment
+  ));
 END $function$;
 
 -- The store looks for this function before its first decision.
-CREATE OR REPLACE FUNCTION llm_quota_version_7() RETURNS void LANGUAGE sql AS '';
+CREATE OR REPLACE FUNCTION llm_quota_version_8() RETURNS void LANGUAGE sql AS '';
+
+PERFORM set_config('search_path', outer_path, true);
 END $schema$;

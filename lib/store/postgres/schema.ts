@@ -1,10 +1,11 @@
+import { OptionError } from '../../errors.js'
 import { required } from '../../required.js'
 import { assertBoolean, assertOptions, checkThat } from '../../option-checks.js'
 import source from './schema.sql.js'
 
 export const defaultTable = 'llm_quota'
 // That of schema.sql.
-export const schemaVersion = 7
+export const schemaVersion = 8
 // The names of the functions are longer than the table's, and PostgreSQL cuts names after 63 bytes.
 const longestTableName = 48
 const tableAndSchema = /^(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+"|[^".]+)$/
@@ -18,45 +19,68 @@ export interface PostgresSchemaOptions {
    * replicated. Default true.
    */
   readonly unlogged?: boolean
+  /**
+   * Whether each change of a counter in a unit other than requests is also a row of a journal, for
+   * exact bills. Requires `unlogged: false`. Default false.
+   */
+  readonly journal?: boolean
 }
 
 /**
- * Returns the SQL that creates the table and functions of a `PostgresQuotaStore`. Run it once, in a
- * migration. Running it again changes nothing. docs/postgres.md lists the privileges that the
- * service needs.
+ * Returns the SQL that creates the tables and functions of a `PostgresQuotaStore`, in the first
+ * schema of the search path unless the name of the table has one. Run it once, in a migration.
+ * Running it again changes nothing. docs/postgres.md lists the privileges that the service needs.
  *
  * @throws {OptionError} If an option has an invalid value.
  */
 export function postgresSchema (options: PostgresSchemaOptions = {}): string {
-  assertOptions<PostgresSchemaOptions>(options, { table: assertTable, unlogged: assertBoolean })
-  const { table = defaultTable, unlogged = true } = options
-  const nameOf = namesOf(table)
-  const named = source.replaceAll(
+  assertOptions<PostgresSchemaOptions>(options, {
+    table: assertTable,
+    unlogged: assertBoolean,
+    journal: assertBoolean
+  })
+  const { table = defaultTable, unlogged = true, journal = false } = options
+  if (journal && unlogged) {
+    throw new OptionError('journal', 'can be true only with unlogged: false', journal)
+  }
+  const { schema, name } = tableNameOf(table)
+  let sql = source.replaceAll(
     /('?)\bllm_quota(\w*)\1/g,
     (_found, quote: string, suffix: string) =>
-      quote === '' ? nameOf(suffix) : `'${nameOf(suffix).replaceAll("'", "''")}'`
+      quote === '' ? quoted(name + suffix) : literal(quoted(name + suffix))
   )
-  return unlogged ? named : named.replaceAll('CREATE UNLOGGED TABLE', 'CREATE TABLE')
+  if (schema !== null) sql = sql.replace('current_schema()', () => literal(schema))
+  if (!unlogged) sql = sql.replaceAll('CREATE UNLOGGED TABLE', 'CREATE TABLE')
+  if (journal) sql = sql.replace('boolean := false', 'boolean := true')
+  return sql
 }
 
-/**
- * Returns a function that returns the quoted name of the table or function whose name is the
- * table's with a suffix.
- */
-export function namesOf (table: string): (suffix: string) => string {
+/** The name of a table, without quotes. */
+interface TableName {
+  /** Null if the search path says which. */
+  readonly schema: string | null
+  readonly name: string
+}
+
+export function tableNameOf (table: string): TableName {
   const parts = required(tableAndSchema.exec(table), 'the name of the table')
   const schema = parts[1]
   const name = required(parts[2], 'the name of the table')
-  const prefix = schema === undefined ? '' : `${quoted(unquoted(schema))}.`
-  return (suffix) => prefix + quoted(unquoted(name) + suffix)
+  return { schema: schema === undefined ? null : unquoted(schema), name: unquoted(name) }
 }
 
 function unquoted (part: string): string {
   return part.replace(/^"(.+)"$/s, '$1').replaceAll('""', '"')
 }
 
-function quoted (part: string): string {
-  return `"${part.replaceAll('"', '""')}"`
+/** Returns a name as SQL has it. */
+export function quoted (name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+/** Returns a text as SQL has it. */
+function literal (text: string): string {
+  return `'${text.replaceAll("'", "''")}'`
 }
 
 /** Throws an `OptionError` unless the value is the name of a table. */

@@ -25,7 +25,7 @@ export interface Driver {
    */
   connect(): Connection | Promise<Connection>
   /** As `QuotaStore.forget`. */
-  forget(counters: string, callerKey: string): Promise<unknown>
+  forget(counters: string, callerKey: string, time: number | null): Promise<unknown>
   /**
    * As `QuotaStore.list`.
    *
@@ -42,7 +42,7 @@ export interface Driver {
   /** As `QuotaStore.inspect`, without sweeps. */
   inspect(counters: string, time: number | null): Promise<QuotaStoreState>
   /** Removes everything, the places of all processes included. */
-  clear(): Promise<unknown>
+  clear(time: number | null): Promise<unknown>
 }
 
 /** What one call is sent through. */

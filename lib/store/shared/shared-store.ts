@@ -143,7 +143,7 @@ export class SharedStore implements QuotaStore {
 
   async forget (counters: string, callerKey: string): Promise<void> {
     assertCallerKey(callerKey)
-    await this.#removeCounters(this.#driver.forget(counters, callerKey))
+    await this.#removeCounters(this.#driver.forget(counters, callerKey, this.#time()))
   }
 
   async list (counters: string, cursor?: string): Promise<CallerPage> {
@@ -161,7 +161,7 @@ export class SharedStore implements QuotaStore {
    */
   clearCounters (): Promise<void> {
     this.#queue.dropPlaces()
-    return this.#removeCounters(this.#driver.clear())
+    return this.#removeCounters(this.#driver.clear(this.#time()))
   }
 
   /** @param add Adds to the queue what was given back. */
