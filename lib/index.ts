@@ -32,6 +32,9 @@ export {
 } from './caller/authentication.js'
 export { callerKey, type UnidentifiedReason } from './caller/caller-key.js'
 export type { AuthenticationReader } from './caller/request-caller.js'
+export { estimateOf, type Estimate, type EstimateOptions } from './model/estimate.js'
+export { UsageReader } from './model/reader.js'
+export { usageOf, type ModelUsage } from './model/usage.js'
 export type { AcquireOptions, QuotaAcquirer } from './permit/acquire.js'
 export type { Amounts } from './permit/amounts.js'
 export type { Cost, CostRange } from './permit/cost.js'
@@ -48,7 +51,6 @@ export type { GivenQuotas } from './permit/given-costs.js'
 export type { QuotaInfo } from './permit/quota.js'
 export type { QuotaPermit } from './permit/quota-permit.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
-export { usedTokens } from './permit/used-tokens.js'
 export { InsuredQuotaStore } from './store/insured/insured-store.js'
 export type {
   InsuredQuotaStoreOptions,
@@ -67,6 +69,7 @@ export type {
   QuotaStoreState,
   Settled
 } from './store/store.js'
+export { anthropicRefusal, openaiRefusal } from './refusal/api-refusals.js'
 export type { RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
 export { quotaResponses, type QuotaResponse } from './refusal/responses.js'
 export type {
@@ -76,3 +79,4 @@ export type {
   QuotaDefinition,
   QuotaOptions
 } from './start/options.js'
+export type { Start } from './limit/window-start.js'

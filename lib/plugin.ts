@@ -22,6 +22,7 @@ import type { PermitServer } from './permit/requester.js'
 import { addServerQuotas } from './permit/server-quotas.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
 import { Responder } from './refusal/responder.js'
+import { required } from './required.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
 import type { QuotaOptions } from './start/options.js'
 import { assertQuotaOptions } from './start/plugin-checks.js'
@@ -95,6 +96,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     server: fastify.server,
     quotaLog: new QuotaLog(fastify.log),
     closing: new Closing(),
+    callers: required(quotas.all[0], 'the default quota').callers,
     hostTimeout: preferences.timeout
   }
   const responder = new Responder(options)
@@ -138,7 +140,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.addHook('onClose', async function quotaClose () {
     stopLogging()
   })
-  settleBeforeClosing(fastify, server.closing)
+  settleBeforeClosing(fastify, server.closing, quotas)
 }
 
 /**
@@ -167,24 +169,29 @@ function assertMark (route: KnownRoute, named: Named<Quota>): void {
 }
 
 /**
- * Settles all permits when the server has closed, and before the `onClose` hooks of the host, which
- * close the clients of stores. Fastify has no hook for this. But of the functions for `onClose`,
- * the one that is added last runs first, and all others have been added when the server begins to
- * close. Fastify's types lack the method `onClose`.
+ * Refuses the requests that wait for room when the server begins to close, because their
+ * connections would keep it open. Settles all permits when it has closed, and before the `onClose`
+ * hooks of the host, which close the clients of stores. Fastify has no hook for this. But of the
+ * functions for `onClose`, the one that is added last runs first, and all others have been added
+ * when the server begins to close. Fastify's types lack the method `onClose`.
  */
-function settleBeforeClosing (fastify: FastifyInstance, closing: Closing): void {
-  let isAdded = false
-  function addLast (): void {
+function settleBeforeClosing (
+  fastify: FastifyInstance,
+  closing: Closing,
+  quotas: QuotaList
+): void {
+  function begin (): void {
     // Fastify 5.0.0 runs a `preClose` hook twice.
-    if (isAdded) return
-    isAdded = true
+    if (closing.hasBegun) return
+    closing.begin()
+    for (const { lines } of quotas.all) lines?.close()
     Reflect.get(fastify, 'onClose').call(fastify, () => closing.endAll())
   }
   fastify.addHook('preClose', async function quotaPreClose () {
-    addLast()
+    begin()
   })
   // Where a `preClose` hook of the host throws, Fastify runs no later one, and closes the server.
-  whenClosed(fastify.server, addLast)
+  whenClosed(fastify.server, begin)
 }
 
 /** The functions that run when a server has closed, for each scope that the plugin is in. */

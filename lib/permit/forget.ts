@@ -22,9 +22,10 @@ export function createForgetter (quotas: QuotaList): QuotaForgetter {
   return async function quotaForget (caller, name) {
     const named = name === undefined ? quotas.all : [quotas.named(name, 'quotaForget')]
     const key = keyOf(caller)
-    const forgotten = named.map(async ({ store, counters }) => {
+    const forgotten = named.map(async ({ store, counters, lines }) => {
       if (store.forget === undefined) throw new TypeError('the quota store has no function forget')
       await store.forget(counters, key)
+      lines?.freed(key)
     })
     for (const result of await Promise.allSettled(forgotten)) {
       if (result.status === 'rejected') throw result.reason

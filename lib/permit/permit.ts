@@ -16,6 +16,8 @@ export interface Decided {
   readonly decisions: readonly QuotaDecision[]
   /** The permits of its shadow quotas, one for each. They refuse nothing. */
   readonly shadows?: readonly Eventual<Permit>[]
+  /** Whether a wait has ended because the decision concerns nobody any more. */
+  readonly isAbandoned?: boolean
 }
 
 /** What a request has of its quotas: the decisions, and a holding of each quota that counted it. */
@@ -25,6 +27,11 @@ export class Permit implements OpenPermit {
   readonly quotas: readonly QuotaOfRequest[]
   readonly refusal: QuotaDecision | null
   readonly decisions: readonly QuotaDecision[]
+  /**
+   * Whether the request was left while it waited for room, by its caller or by the host: it is
+   * refused, but nobody gets the refusal.
+   */
+  readonly isAbandoned: boolean
   /** Whether something is to be settled when the permit ends. */
   mustBeSettled = false
   position: number | undefined = undefined
@@ -32,11 +39,12 @@ export class Permit implements OpenPermit {
   #settled: Promise<void> | undefined
 
   constructor (requester: Requester, quotas: readonly QuotaOfRequest[], decided: Decided) {
-    const { refusal, decisions, shadows = none } = decided
+    const { refusal, decisions, shadows = none, isAbandoned = false } = decided
     this.requester = requester
     this.quotas = quotas
     this.refusal = refusal
     this.decisions = decisions
+    this.isAbandoned = isAbandoned
     this.#shadows = shadows
     if (refusal !== null) return
     let mustBeSettled = shadows.some((shadow) => isPromise(shadow) || shadow.mustBeSettled)

@@ -52,20 +52,24 @@ export class QuotaLog {
   }
 
   /**
-   * Logs a decision that refuses, or would in enforce mode, at the level debug. Warns of what
-   * points to a mistake, and of the caller cap.
+   * Logs a decision that refuses, or would in enforce mode, and one after a wait, at the level
+   * debug. Warns of what points to a mistake, and of the caller cap.
    */
   decided (
     decision: QuotaDecision,
     request: FastifyRequest | null,
     log: FastifyBaseLogger
   ): void {
-    const { outcome, reason, quota, operation, overflow } = decision
+    const { outcome, reason, quota, operation, overflow, waited } = decision
     if (overflow) {
       const message =
         'the quota tracks as many callers as maxTrackedCallers allows; ' +
         'further callers share the overflow counter'
       this.#warnOnce(log, `overflow ${quota}`, { quota }, message)
+    }
+    if (outcome === 'admitted' && waited > 0) {
+      const properties = { outcome, quota, operation, waited }
+      logLine(log, 'debug', properties, 'the quota admits a request that has waited for room')
     }
     if (outcome === 'admitted' || outcome === 'disabled') return
     if (!levelsAboveDebug.includes(log.level)) logRefusal(decision, log)
@@ -165,7 +169,7 @@ export class QuotaLog {
 function logRefusal (decision: QuotaDecision, log: FastifyBaseLogger): void {
   const { outcome, reason, quota, operation, enforced, limit, count, held, overflow } = decision
   const caller = decision.callerKey?.slice(0, 8)
-  const { retryAfter } = decision
+  const { retryAfter, waited } = decision
   const properties = {
     outcome,
     reason,
@@ -177,7 +181,8 @@ function logRefusal (decision: QuotaDecision, log: FastifyBaseLogger): void {
     count,
     held,
     retryAfter,
-    overflow
+    overflow,
+    waited
   }
   const verb = enforced ? 'refuses' : 'would refuse'
   logLine(log, 'debug', properties, `the quota ${verb} the request`)

@@ -28,7 +28,8 @@ export interface RefusalBodyWriter {
   <Request extends FastifyRequest>(decision: QuotaDecision, request: Request): RefusalBody | null
 }
 
-const statuses = {
+/** The status of a refusal, by the outcome of its decision. */
+export const statuses = {
   unauthenticated: 401,
   rejected: 429,
   unavailable: 503,
@@ -99,7 +100,8 @@ function ownBody (status: 401 | 429 | 503, decision: QuotaDecision): RefusalBody
   return { contentType: 'application/json; charset=utf-8', body }
 }
 
-function messageOf (status: 401 | 429 | 503, decision: QuotaDecision): string {
+/** Returns what a refusal says. */
+export function messageOf (status: 401 | 429 | 503, decision: QuotaDecision): string {
   if (status === 401) return 'Authentication is required for this LLM operation.'
   if (status === 503) return 'The request quota is unavailable. Please try again.'
   const maximum = maximumIn(decision)

@@ -1,12 +1,15 @@
 import { OptionError, format } from '../errors.js'
-import { assertTimeZone, isCalendarPeriod } from '../limit/calendar.js'
+import { isCalendarPeriod } from '../limit/calendar.js'
+import { assertTimeZone } from '../limit/local-time.js'
 import {
   limitKinds,
   limitNames,
   longestOwnWindow,
   shortestOwnWindow,
-  type LimitName
+  type LimitName,
+  type QuotaPeriod
 } from '../limit/limit.js'
+import { assertTimeOfDay, startDayOf, startRules } from '../limit/window-start.js'
 import {
   assertFunction,
   assertOptions,
@@ -121,6 +124,9 @@ export const definitionChecks: Checks<CheckedDefinition> = {
   cost: assertCost,
   unreported: assertUnreported,
   timeZone: assertCallersTimeZone,
+  // Which days there are depends on the period.
+  startsOn: () => {},
+  startsAt: assertTimeOfDay,
   rateLimitHeaders: checkThat('must be false', (value) => value === false),
   wait: assertWait
 }
@@ -167,7 +173,7 @@ function assertCombination (definition: CheckedDefinition, option: string): void
 /** Throws an `OptionError` if the options that define the window do not belong to the limit. */
 function assertWindowOf (
   limitName: LimitName,
-  { limit, window, timeZone }: CheckedDefinition,
+  { limit, window, timeZone, startsOn, startsAt }: CheckedDefinition,
   option: string
 ): void {
   if (limit !== undefined && window === undefined) {
@@ -177,9 +183,28 @@ function assertWindowOf (
   if (limit === undefined && window !== undefined) {
     throw new OptionError(`${option}.window`, 'must be set only with limit', window)
   }
-  if (timeZone !== undefined && !isCalendarPeriod(limitKinds[limitName].period)) {
+  assertCalendar(limitKinds[limitName].period, { timeZone, startsOn, startsAt }, option)
+}
+
+/** Throws an `OptionError` if the period has no windows of a time zone, or none that start then. */
+function assertCalendar (
+  period: QuotaPeriod,
+  { startsOn, ...others }: Pick<CheckedDefinition, 'timeZone' | 'startsOn' | 'startsAt'>,
+  option: string
+): void {
+  for (const [name, value] of entriesOf(others)) {
+    if (value === undefined || isCalendarPeriod(period)) continue
     const rule = 'must be set only with perDay, perWeek or perMonth'
-    throw new OptionError(`${option}.timeZone`, rule, timeZone)
+    throw new OptionError(`${option}.${name}`, rule, value)
+  }
+  if (startsOn === undefined) return
+  if (period !== 'week' && period !== 'month') {
+    const rule = 'must be set only with perWeek or perMonth'
+    throw new OptionError(`${option}.startsOn`, rule, startsOn)
+  }
+  if (typeof startsOn !== 'function' && startDayOf(period, startsOn) === null) {
+    const rule = `${startRules[period]}, or a function that returns that of a caller`
+    throw new OptionError(`${option}.startsOn`, rule, startsOn)
   }
 }
 

@@ -4,6 +4,7 @@ import type { AuthenticationReader } from '../caller/request-caller.js'
 import type { DotenvOptions } from '../limit/configuration.js'
 import type { LimitName } from '../limit/limit.js'
 import type { PreferenceReader } from '../limit/preferences.js'
+import type { Start } from '../limit/window-start.js'
 import type { Cost } from '../permit/cost.js'
 import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import type { QuotaStore } from '../store/store.js'
@@ -74,9 +75,10 @@ export interface QuotaOptions {
 }
 
 /**
- * The type of a limit that is a function: returns the limit of a caller, for example by its plan,
- * or a promise of it. It is called for every decision. An integer; 0 disables the quota for this
- * caller. If it throws or returns anything else, or if its promise rejects or does not settle
+ * The type of a limit that is a function: returns what a caller may use, for example by its plan,
+ * or a promise of it. It is called for every decision. An integer, of which 0 or less leaves
+ * nothing, so that each request is rejected; or `Infinity`, which counts requests and rejects none.
+ * If it throws or returns anything else, such as null, or if its promise rejects or does not settle
  * within `preferenceTimeout`, the response is a 503.
  */
 export type CallerLimit = (authentication: Authentication) => number | Promise<number>
@@ -90,17 +92,14 @@ export type Amount = Limit | Readonly<Record<string, Limit>>
 /** A time zone, or a function that returns that of a caller. */
 export type TimeZone = string | ((authentication: Authentication) => string)
 
+/** The day on which windows begin, or a function that returns that of a caller. */
+export type StartsOn = Start | ((authentication: Authentication) => Start)
+
 /** The options that every quota has. */
 interface CommonOptions extends Pick<
   QuotaOptions,
   'operations' | 'authentication' | 'mode' | 'store'
 > {
-  /**
-   * The windows are the days, weeks (from Monday) or months of this IANA time zone, or of the one
-   * that a function of the caller's authentication returns, for example that of each organization.
-   * Default: UTC for months; days and weeks open with the first request of a caller.
-   */
-  readonly timeZone?: TimeZone | undefined
   /**
    * `false` leaves the quota out of the headers of `rateLimitHeaders`, for example a limit of the
    * whole service.
@@ -122,6 +121,34 @@ export interface Wait {
    * do, the newest request of the caller with the most is rejected.
    */
   readonly queue?: number | undefined
+}
+
+/** The windows of `perDay`, `perWeek` or `perMonth` as those of a time zone. */
+interface TimeZoneOptions {
+  /**
+   * The windows are the days, weeks or months of this IANA time zone, or of the one that a function
+   * of the caller's authentication returns, for example that of each organization. Default: UTC for
+   * months, and if `startsOn` or `startsAt` is set; other days and weeks open with the first
+   * request of a caller. If the function throws or returns anything else, the response is a 503.
+   */
+  readonly timeZone?: TimeZone | undefined
+  /**
+   * The local time at which windows begin, such as `06:00`. If a clock change skips it, the next
+   * moment; if it comes twice, the first time. Default: midnight.
+   */
+  readonly startsAt?: string | undefined
+}
+
+/** The windows of `perWeek` or `perMonth` as those of a time zone. */
+interface StartOptions extends TimeZoneOptions {
+  /**
+   * With `perWeek`, the day of the week on which windows begin. With `perMonth`, the day of the
+   * month, from 1 to 31; in a month without that day, the last one. Or a function that returns that
+   * of a caller, for example the day of its bill; if it throws or returns anything else, the
+   * response is a 503. A start that changes takes effect on its first date after the end of the
+   * open window. Default: Monday, and 1.
+   */
+  readonly startsOn?: StartsOn | undefined
 }
 
 /** What requests of a quota count that does not limit concurrent requests. */
@@ -157,14 +184,22 @@ interface OwnWindow {
   readonly window: number
 }
 
+/** The options of windows that are not those of a time zone. */
+type NoTimeZone = Unset<'timeZone' | 'startsOn' | 'startsAt'>
+
 type InWindow<Value> =
-  | (Unset<'window' | 'timeZone'> & (OneLimit<'perMinute', Value> | OneLimit<'perHour', Value>))
   | (Unset<'window'> &
-    (OneLimit<'perDay', Value> | OneLimit<'perWeek', Value> | OneLimit<'perMonth', Value>))
-  | (Unset<'timeZone'> & OwnWindow & OneLimit<'limit', Value>)
+    NoTimeZone &
+    (OneLimit<'perMinute', Value> | OneLimit<'perHour', Value>))
+  | (Unset<'window' | 'startsOn'> & TimeZoneOptions & OneLimit<'perDay', Value>)
+  | (Unset<'window'> &
+    StartOptions &
+    (OneLimit<'perWeek', Value> | OneLimit<'perMonth', Value>))
+  | (NoTimeZone & OwnWindow & OneLimit<'limit', Value>)
 
 /** The limit of a quota without one, which is one of requests. */
-type DefaultLimit = Unset<'window' | 'timeZone'> &
+type DefaultLimit = Unset<'window'> &
+  NoTimeZone &
   Partial<OneLimit<'perMinute', Limit | undefined>>
 
 /**
@@ -178,11 +213,12 @@ export type QuotaDefinition = CommonOptions &
   (
     | ((InWindow<Limit> | DefaultLimit) & Costs<number> & Unset<'unreported'>)
     | (InWindow<Readonly<Record<string, Limit>>> & Costs<Cost> & Reports)
-    | (OneLimit<'concurrent', Limit> & Unset<'window' | 'cost' | 'unreported' | 'timeZone'>)
+    | (OneLimit<'concurrent', Limit> & NoTimeZone & Unset<'window' | 'cost' | 'unreported'>)
   )
 
 /** A definition without the rules that combine its fields. */
 export type CheckedDefinition = CommonOptions &
+  StartOptions &
   Costs<Cost> &
   Reports & {
     readonly [Name in LimitName]?: Amount | undefined

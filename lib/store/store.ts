@@ -97,8 +97,8 @@ export interface Demand {
   /** Whether what is counted is held until it is settled. A place is always held. */
   readonly isEstimate: boolean
   /**
-   * The length of the window in milliseconds, or the longest if windows differ; null for concurrent
-   * requests.
+   * How long a window can stay open, in milliseconds: its length, or the longest if windows differ,
+   * and twice that if a function of the host says when they start. Null for concurrent requests.
    */
   readonly window: number | null
   /**

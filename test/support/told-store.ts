@@ -38,6 +38,8 @@ export function demand (callerKey: string, more: Partial<Demand> = {}): Demand {
     window: 60_000,
     start: null,
     end: null,
+    unit: 'requests',
+    reference: null,
     ...more
   }
 }
@@ -55,12 +57,25 @@ export async function acquireOne (
 
 /** A place of a concurrent request. */
 export function place (limit = 5): Partial<Demand> {
-  return { counters: 'streams.concurrent', window: null, isEstimate: true, limit }
+  return {
+    counters: 'streams.concurrent',
+    window: null,
+    isEstimate: true,
+    limit,
+    unit: 'concurrent-requests'
+  }
 }
 
 /** An estimate of tokens, by default of one of 5 a day. */
 export function estimate (most = 1, more: Partial<Demand> = {}): Partial<Demand> {
-  return { counters: 'chat.tokens.day', least: most, most, isEstimate: true, ...more }
+  return {
+    counters: 'chat.tokens.day',
+    least: most,
+    most,
+    isEstimate: true,
+    unit: 'tokens',
+    ...more
+  }
 }
 
 /**

@@ -11,7 +11,6 @@ import Fastify, {
 } from 'fastify'
 import quotaPlugin, {
   localAuthentication,
-  usedTokens,
   type Amount,
   type AuthenticationReader,
   type CallerLimit,
@@ -142,7 +141,7 @@ export async function extend (request: SecureChat): Promise<number | null> {
   // @ts-expect-error Nothing is asked for.
   await app.quotaExtend(request, null)
   // @ts-expect-error Nothing is asked for.
-  await permit.extend(usedTokens(null))
+  await permit.extend(null)
   // @ts-expect-error An amount is a number.
   await app.quotaExtend(request, { tokens: '256' })
   return refusal?.limit ?? granted ?? permit.granted('tokens')

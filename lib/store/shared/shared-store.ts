@@ -19,7 +19,7 @@ import type {
   QuotaStoreState,
   Settled
 } from '../store.js'
-import { CallQueue, longestQueueTime, type DecidedRequest } from './call-queue.js'
+import { CallQueue } from './call-queue.js'
 import type { Driver, Settlement } from './driver.js'
 import type { DutyResult } from './duties.js'
 import { counterOfPlace } from './held-places.js'
@@ -28,6 +28,7 @@ import { rejectionOf, RememberedRejections } from './remembered-rejections.js'
 import { RunningClock } from './running-clock.js'
 import { longestCallTime, Sender } from './sender.js'
 import { counterName, overflowRow } from './stored-names.js'
+import { longestQueueTime, type DecidedRequest } from './waiting-requests.js'
 import type { Ended } from './waiting.js'
 
 /** Options of a store on a server. */
@@ -103,6 +104,7 @@ export class SharedStore implements QuotaStore {
    */
   acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     assertDemands(demands)
+    for (const demand of demands) this.#driver.assertStorable?.(demand)
     return this.#recall(demands) ?? this.#recallAsked(demands) ?? this.#ask(demands)
   }
 
@@ -135,6 +137,7 @@ export class SharedStore implements QuotaStore {
   /** As `QuotaStore.peek`. What is asked in one moment shares a call, and equal ones are one. */
   async peek (demand: Demand): Promise<QuotaCount | null> {
     assertDemand(demand)
+    this.#driver.assertStorable?.(demand)
     return await new Promise((resolve, reject) => {
       this.#queue.addStanding(demand, { resolve, reject })
       this.#sender.wake()

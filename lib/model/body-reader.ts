@@ -1,0 +1,173 @@
+import { StringDecoder } from 'node:string_decoder'
+import { isObject } from '../option-checks.js'
+import { ChunkShape, type MeasuredChunk } from './chunk-shape.js'
+import { ChunkTooLongError, longestChunk, splitterFor, type Splitter } from './chunks.js'
+import { propertyOf } from './counts.js'
+import { isLastChunk, isPartial } from './ending.js'
+import { UsageReader } from './reader.js'
+import { TextCounter } from './text.js'
+import type { ModelUsage } from './usage.js'
+
+/** The data with which OpenAI's API ends a stream. */
+const lastData = '[DONE]'
+
+const byteOrderMark = /^\uFEFF/
+
+/** What each chunk that states a usage contains: a name with `Token` or `token`, or Ollama's. */
+const usageMarks = ['oken', 'eval_count']
+
+/**
+ * Reads the bytes of a response of a model: server-sent events, lines of JSON, a JSON array or one
+ * JSON object, told apart by how they begin. Never throws, whatever the bytes are.
+ */
+export class BodyReader {
+  readonly #decoder = new StringDecoder('utf8')
+  readonly #usageReader = new UsageReader()
+  readonly #textCounter = new TextCounter()
+  /** What comes before it is known how to split it: nothing, or white space. */
+  #beginning = ''
+  #splitter: Splitter | null = null
+  /** Nothing more can be read. */
+  #hasStopped = false
+  #hasReadChunk = false
+  #knowsModel = false
+  /** That of most chunks of a stream, which are not parsed. */
+  #shape: ChunkShape | null = null
+  #lastMeasured: MeasuredChunk | null = null
+  #shapesNotFound = 0
+  /** The last chunk says that others follow. */
+  #isPartial = false
+  /** A chunk with which an API ends its stream was read, and no text after it. */
+  #hasLastChunk = false
+  /** No text was read after the usage was stated. */
+  #isUsageFinal = false
+
+  /** The usage as last stated; null if none was. */
+  get usage (): ModelUsage | null {
+    return this.#usageReader.usage
+  }
+
+  /** The bytes in UTF-8 of what the model wrote: content, reasoning and arguments of tools. */
+  get textBytes (): number {
+    return this.#textCounter.bytes
+  }
+
+  /** Whether all of the body could be read. False for a compressed one. */
+  get isReadable (): boolean {
+    return !this.#hasStopped && (this.#hasReadChunk || this.#beginning.trim() === '')
+  }
+
+  /** Whether the body has ended as its API ends one, and has stated its usage by then. */
+  get isComplete (): boolean {
+    return this.isReadable && this.#hasLastChunk && this.#isUsageFinal
+  }
+
+  /** Reads the next bytes. */
+  write (bytes: Uint8Array): void {
+    if (this.#hasStopped) return
+    this.#read(this.#decoder.write(bytes))
+  }
+
+  /** Reads what is left when the body has ended by itself. */
+  end (): void {
+    this.#read(this.#decoder.end())
+    if (this.#hasStopped || this.#splitter === null) return
+    const isWhole = this.#try((splitter) => splitter.end())
+    if (isWhole === true && !this.#isPartial) this.#hasLastChunk = true
+  }
+
+  #read (text: string): void {
+    if (this.#hasStopped || text === '') return
+    if (this.#splitter !== null) {
+      this.#try((splitter) => splitter.write(text))
+      return
+    }
+    this.#beginning += text
+    const beginning = this.#beginning.replace(byteOrderMark, '').trimStart()
+    if (beginning === '') {
+      // White space alone is kept no longer than the first chunk would be.
+      if (this.#beginning.length > longestChunk) this.#hasStopped = true
+      return
+    }
+    this.#splitter = splitterFor(beginning, (chunk) => this.#readChunk(chunk))
+    this.#hasStopped = this.#splitter === null
+    this.#try((splitter) => splitter.write(beginning))
+  }
+
+  /** Stops reading if a chunk is too long. */
+  #try<Result> (step: (splitter: Splitter) => Result): Result | undefined {
+    if (this.#splitter === null) return undefined
+    try {
+      return step(this.#splitter)
+    } catch (error) {
+      if (!(error instanceof ChunkTooLongError)) throw error
+      this.#hasStopped = true
+      return undefined
+    }
+  }
+
+  /** Reads the text of a chunk; returns whether it is JSON. */
+  #readChunk (text: string): boolean {
+    const textBytes = this.#shape?.textBytesIn(text) ?? null
+    if (textBytes !== null) {
+      this.#textCounter.add(textBytes)
+      this.#noteText(textBytes)
+      return true
+    }
+    if (text === lastData) {
+      this.#hasLastChunk = true
+      return true
+    }
+    const chunk = parse(text)
+    if (chunk === undefined) return false
+    this.#hasReadChunk = true
+    if (isObject(chunk)) this.#readObject(chunk, text)
+    return true
+  }
+
+  #readObject (chunk: object, text: string): void {
+    const textBytes = this.#textCounter.read(chunk)
+    this.#noteText(textBytes)
+    this.#isPartial = isPartial(chunk)
+    const isLast = isLastChunk(chunk)
+    if (isLast) this.#hasLastChunk = true
+    const mayStateUsage = usageMarks.some((mark) => text.includes(mark))
+    if (mayStateUsage || !this.#knowsModel) this.#readUsage(chunk)
+    else if (!isLast) this.#learnShape({ json: text, textBytes })
+  }
+
+  /** A text that comes later than an end or a usage shows that this was not the last one. */
+  #noteText (textBytes: number): void {
+    if (textBytes === 0) return
+    this.#hasLastChunk = false
+    this.#isUsageFinal = false
+  }
+
+  #readUsage (chunk: object): void {
+    const earlier = this.usage
+    this.#usageReader.read(chunk)
+    this.#knowsModel = true
+    // Anthropic's first event states the output before there is any.
+    const isFinal = propertyOf(chunk, 'type') !== 'message_start'
+    if (this.usage !== earlier) this.#isUsageFinal = isFinal
+  }
+
+  #learnShape (chunk: MeasuredChunk): void {
+    if (chunk.textBytes === 0 || this.#shapesNotFound > mostShapesNotFound) return
+    const shape = this.#lastMeasured === null ? null : ChunkShape.of(this.#lastMeasured, chunk)
+    this.#shape = shape ?? this.#shape
+    this.#shapesNotFound = shape === null ? this.#shapesNotFound + 1 : 0
+    this.#lastMeasured = chunk
+  }
+}
+
+/** After so many chunks in a row of which no two have a shape, none is looked for. */
+const mostShapesNotFound = 20
+
+function parse (text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,66 @@
+import { isObject } from '../option-checks.js'
+import { propertyOf } from './counts.js'
+
+/** Types of the events with which APIs end a stream. */
+const lastTypes = new Set([
+  'message_stop', // Anthropic
+  'message-end', // Cohere
+  'stream-end', // Cohere's first version
+  'response.completed', // OpenAI's responses
+  'response.incomplete',
+  'response.failed',
+  'response.done', // OpenAI's realtime API
+  'image_generation.completed',
+  'image_edit.completed',
+  'transcript.text.done',
+  'speech.audio.done',
+  'conversation.response.done', // Mistral
+  'interaction.completed', // Gemini's interactions
+  'interaction.complete',
+  'chat.end', // LM Studio
+  'finish' // AI SDK
+])
+
+/** Names under which APIs state why a model ended. */
+export const reasonNames = ['finish_reason', 'finishReason', 'stop_reason', 'stopReason']
+
+/** Objects and lists that can state why a model ended. */
+const holderNames = ['choices', 'candidates', 'delta', 'output', 'response', 'messageStop']
+
+/** How deep a reason can stand: that of a choice in an output in a response. */
+const deepest = 3
+
+/** Whether a chunk is one with which its API ends a stream: its last event, or a finish reason. */
+export function isLastChunk (chunk: object): boolean {
+  const type = propertyOf(chunk, 'type') ?? propertyOf(chunk, 'event_type')
+  if (typeof type === 'string' && lastTypes.has(type)) return true
+  return doneNames.some((name) => propertyOf(chunk, name) === true) || statesReason(chunk, deepest)
+}
+
+/** Properties that say whether a chunk is the last one. */
+const doneNames = [
+  'done', // Ollama
+  'is_finished', // Cohere's first version
+  'stop' // llama.cpp
+]
+
+/** Whether a chunk says that others follow. */
+export function isPartial (chunk: object): boolean {
+  return doneNames.some((name) => propertyOf(chunk, name) === false)
+}
+
+function statesReason (value: object, depth: number): boolean {
+  if (reasonNames.some((name) => isReason(propertyOf(value, name)))) return true
+  if (depth === 0) return false
+  return holderNames.some((name) => holdsReason(propertyOf(value, name), depth - 1))
+}
+
+function holdsReason (held: unknown, depth: number): boolean {
+  if (Array.isArray(held)) return held.some((each) => isObject(each) && statesReason(each, depth))
+  return isObject(held) && statesReason(held, depth)
+}
+
+function isReason (reason: unknown): boolean {
+  // DashScope states 'null' before the end.
+  return typeof reason === 'string' && reason !== '' && reason !== 'null'
+}

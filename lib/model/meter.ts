@@ -1,0 +1,136 @@
+import { Readable } from 'node:stream'
+import { format } from '../errors.js'
+import { hasFunction } from '../option-checks.js'
+import { ignoreRejection } from '../promises.js'
+import { BodyReader } from './body-reader.js'
+import type { ModelUsage } from './usage.js'
+
+/** The body of a response: bytes that arrive one part after the other. */
+export type ModelBody = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array> | null
+
+/** How a body that was passed on has ended, and what was read in it. */
+export interface BodyEnd {
+  /** The usage as last stated; null if none was. */
+  readonly usage: ModelUsage | null
+  /**
+   * The bytes in UTF-8 of what the model wrote: content, reasoning and arguments of tools, without
+   * what surrounds them, and without encoded images and sound.
+   */
+  readonly textBytes: number
+  /** Whether the body ended as its API ends one, with a usage that no further text followed. */
+  readonly isComplete: boolean
+  /** Who ended it early: who reads the stream, or the source, which failed; null if nobody did. */
+  readonly by: 'caller' | 'source' | null
+  /** False if not all of the body could be read, for example because it is compressed. */
+  readonly isReadable: boolean
+}
+
+/** Whether a value is a body that `meterBody` can pass on. */
+export function isModelBody (value: unknown): value is ModelBody {
+  if (value === null) return true
+  if (hasFunction(value, 'getReader')) return true
+  return typeof value === 'object' && Symbol.asyncIterator in value
+}
+
+/**
+ * Returns a stream of the bytes of a body, as they arrive, and reads the usage of a model in them.
+ * The source is read only as fast as the stream is, and is cancelled when the stream is destroyed.
+ *
+ * @param body The body; null is an empty one.
+ * @param onEnd Called once, before the stream ends or when it is destroyed.
+ */
+export function meterBody (body: ModelBody, onEnd: (end: BodyEnd) => void): Readable {
+  return new MeteredBody(body, onEnd)
+}
+
+class MeteredBody extends Readable {
+  readonly #source: Source
+  readonly #reader = new BodyReader()
+  readonly #onEnd: (end: BodyEnd) => void
+  #hasEnded = false
+
+  constructor (body: ModelBody, onEnd: (end: BodyEnd) => void) {
+    super()
+    this.#source = sourceOf(body)
+    this.#onEnd = onEnd
+  }
+
+  override _read (): void {
+    this.#pull().catch((error: unknown) => {
+      this.#end('source')
+      this.#source.cancel(error)
+      this.destroy(error instanceof Error ? error : new Error('the body failed', { cause: error }))
+    })
+  }
+
+  override _destroy (error: Error | null, callback: (error: Error | null) => void): void {
+    if (!this.#hasEnded) {
+      this.#end('caller')
+      this.#source.cancel(error)
+    }
+    callback(error)
+  }
+
+  /** Passes the next bytes on, or ends the stream. */
+  async #pull (): Promise<void> {
+    let bytes = await this.#source.next()
+    // An empty part would make the stream wait for a read that does not come.
+    while (bytes?.length === 0) bytes = await this.#source.next()
+    if (this.destroyed) return
+    if (bytes === null) {
+      this.#reader.end()
+      this.#end(null)
+      this.push(null)
+      return
+    }
+    this.#reader.write(bytes)
+    this.push(bytes)
+  }
+
+  #end (by: BodyEnd['by']): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    const { usage, textBytes, isComplete, isReadable } = this.#reader
+    this.#onEnd({ usage, textBytes, isComplete, by, isReadable })
+  }
+}
+
+/** Where the bytes come from. */
+interface Source {
+  /** Resolves with the next bytes; null if there are no more. */
+  next(): Promise<Uint8Array | null>
+  /** Tells the source that nobody reads it any more. Never throws. */
+  cancel(reason: unknown): void
+}
+
+function sourceOf (body: ModelBody): Source {
+  if (body === null) return { next: async () => null, cancel: () => {} }
+  if ('getReader' in body) return sourceOfWebStream(body)
+  return sourceOfIterable(body)
+}
+
+function sourceOfWebStream (body: ReadableStream<Uint8Array>): Source {
+  const reader = body.getReader()
+  return {
+    next: async () => bytesIn(await reader.read()),
+    cancel: (reason) => ignoreRejection(reader.cancel(reason))
+  }
+}
+
+function sourceOfIterable (body: AsyncIterable<Uint8Array>): Source {
+  const iterator = body[Symbol.asyncIterator]()
+  return {
+    next: async () => bytesIn(await iterator.next()),
+    cancel: (reason) => {
+      // The iterator of a stream of Node.js would end only after the next bytes.
+      if ('destroy' in body && typeof body.destroy === 'function') body.destroy()
+      else ignoreRejection(iterator.return?.(reason))
+    }
+  }
+}
+
+function bytesIn ({ done, value }: { done?: boolean; value?: unknown }): Uint8Array | null {
+  if (done === true) return null
+  if (value instanceof Uint8Array) return value
+  throw new TypeError(`the body must consist of bytes; it got ${format(value)}`)
+}

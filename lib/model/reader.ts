@@ -1,0 +1,98 @@
+import { entriesOf, isObject } from '../option-checks.js'
+import { greaterOf, propertyOf, sumOfCounts, type TokenCounts } from './counts.js'
+import { countsOfUsage, modelOf, usageOf, type ModelUsage } from './usage.js'
+
+/**
+ * Reads the usage from the parsed chunks of one stream of a model: that of any API that `usageOf`
+ * knows, or the parts of the AI SDK's `fullStream`. Usage so far is replaced by what the server
+ * states later, and what Anthropic's API states in several events is merged.
+ *
+ * For the bytes of a response, use the permit's `meter` instead, which also counts a stream that
+ * ends early.
+ *
+ * @example
+ * ```ts
+ * import { UsageReader } from 'fastify-llm-quota'
+ *
+ * const reader = new UsageReader()
+ * const started = { usage: { input_tokens: 12, output_tokens: 1 } }
+ * reader.read({ type: 'message_start', message: started })
+ * reader.read({ type: 'message_delta', usage: { output_tokens: 30 } })
+ * console.log(reader.usage?.total) // 42
+ * ```
+ */
+export class UsageReader {
+  #model: string | null = null
+  #usage: ModelUsage | null = null
+  /** What Anthropic's API has stated so far. */
+  #ofMessage: UsageOfMessage = {}
+  /** What each step of the AI SDK used. */
+  readonly #steps: TokenCounts[] = []
+
+  /**
+   * Reads the next chunk. A chunk that states no usage changes nothing.
+   *
+   * @param chunk The chunk as an object, for example parsed from the data of a server-sent event.
+   */
+  read (chunk: unknown): void {
+    if (!isObject(chunk)) return
+    this.#model = modelOf(chunk) ?? this.#model
+    const counts = this.#countsOf(chunk)
+    if (counts !== null) this.#usage = { model: this.#model, ...counts }
+  }
+
+  /** The usage as last stated; null as long as none is. Another object each time it is stated. */
+  get usage (): ModelUsage | null {
+    return this.#usage
+  }
+
+  #countsOf (chunk: object): TokenCounts | null {
+    switch (propertyOf(chunk, 'type')) {
+      case 'message_start':
+        return this.#countsOfMessage(propertyOf(chunk, 'message'))
+      case 'message_delta':
+        return this.#countsOfMessage(chunk)
+      case 'finish-step':
+      case 'step-finish':
+        return this.#countsOfStep(chunk)
+      case 'finish':
+        return greaterOf(sumOfCounts(this.#steps), usageOf(chunk))
+      default:
+        return usageOf(chunk)
+    }
+  }
+
+  /** Anthropic's events replace what earlier ones stated. */
+  #countsOfMessage (holder: unknown): TokenCounts | null {
+    const usage = isObject(holder) ? propertyOf(holder, 'usage') : undefined
+    if (!isObject(usage)) return null
+    this.#ofMessage = { ...this.#ofMessage, ...changesIn(usage) }
+    return countsOfUsage(this.#ofMessage)
+  }
+
+  /** The AI SDK streams the usage of each step, and then that of all of them. */
+  #countsOfStep (step: object): TokenCounts | null {
+    const counts = usageOf(step)
+    if (counts !== null) this.#steps.push(counts)
+    return sumOfCounts(this.#steps)
+  }
+}
+
+type UsageOfMessage = Readonly<Record<string, unknown>>
+
+const anthropicInputNames = [
+  'input_tokens',
+  'cache_creation_input_tokens',
+  'cache_read_input_tokens'
+]
+
+/**
+ * Returns what an event of Anthropic's API changes: null changes nothing, and nor does an input
+ * whose numbers are all 0, which some servers send with the output.
+ */
+function changesIn (usage: object): UsageOfMessage {
+  const stated = entriesOf(usage).filter(([, value]) => value !== null)
+  const statesInput = stated.some(([name, value]) => anthropicInputNames.includes(name) && value)
+  const changes = stated.filter(([name]) => statesInput || !anthropicInputNames.includes(name))
+  return Object.fromEntries(changes)
+}

@@ -1,0 +1,150 @@
+import { propertyOf } from './counts.js'
+
+/** Properties that hold what a model wrote, if they are strings. */
+export const textNames: ReadonlySet<string> = new Set([
+  'content',
+  'text',
+  'delta',
+  'arguments',
+  'refusal',
+  'transcript',
+  'partial_json', // Anthropic
+  'thinking',
+  'input', // a tool's, in Converse
+  'response', // Ollama
+  'tool_plan', // Cohere
+  'code',
+  'generation', // Llama on Bedrock
+  'outputText' // Titan on Bedrock
+])
+
+/** Properties that hold the same reasoning, of which servers send several at once. */
+export const reasoningNames: readonly string[] = [
+  'reasoning',
+  'reasoning_content',
+  'reasoning_details', // OpenRouter
+  'thinking_blocks' // LiteLLM
+]
+
+/** Properties that hold objects or arrays with what a model wrote. */
+const holderNames = new Set([
+  'audio', // its transcript
+  'candidates',
+  'choices',
+  'completion_message',
+  'content',
+  'content_block',
+  'contentBlockDelta',
+  'custom',
+  'delta',
+  'executableCode',
+  'function',
+  'functionCall',
+  'function_call',
+  'interaction',
+  'item',
+  'message',
+  'output',
+  'outputs',
+  'part',
+  'parts',
+  'reasoningContent',
+  'reasoningText',
+  'response',
+  'step',
+  'steps',
+  'summary',
+  'thinking',
+  'token',
+  'toolUse',
+  'tool_calls'
+])
+
+/** Properties that hold the arguments of a tool, if they are objects. */
+const argumentNames = new Set(['arguments', 'args', 'input'])
+
+/** How deep what a model wrote can be nested. Bounded, because servers can send any depth. */
+const deepest = 16
+
+/** Events that repeat what earlier ones streamed, such as `response.output_text.done`. */
+const repetition = /(\.|-)(added|completed?|created|done|end|failed|in_progress|incomplete)$/
+
+/** Counts the bytes of what a model writes in the chunks of one response. */
+export class TextCounter {
+  #streamed = 0
+  /** In the longest event that repeats what was streamed. */
+  #repeated = 0
+
+  /** Reads the next chunk. Returns the bytes of text in it that no earlier chunk held. */
+  read (chunk: object): number {
+    const type = propertyOf(chunk, 'type') ?? propertyOf(chunk, 'event_type')
+    const bytes = isAudio(type) ? 0 : bytesIn(chunk, deepest)
+    if (typeof type === 'string' && repetition.test(type)) {
+      this.#repeated = Math.max(this.#repeated, bytes)
+      return 0
+    }
+    this.#streamed += bytes
+    return bytes
+  }
+
+  /** Counts the bytes of text in a chunk that need not be read. */
+  add (bytes: number): void {
+    this.#streamed += bytes
+  }
+
+  /** The bytes in UTF-8: of content, reasoning and arguments of tools. */
+  get bytes (): number {
+    return Math.max(this.#streamed, this.#repeated)
+  }
+}
+
+/** Whether an event holds encoded sound, under a name of text. */
+function isAudio (type: unknown): boolean {
+  return typeof type === 'string' && type.includes('audio') && !type.includes('transcript')
+}
+
+function bytesIn (value: object, depth: number): number {
+  if (depth === 0) return 0
+  if (Array.isArray(value)) return bytesInAll(value, depth)
+  const type = propertyOf(value, 'type')
+  // What a tool of the server found.
+  if (typeof type === 'string' && type.endsWith('result')) return 0
+  let bytes = reasoningBytesIn(value, depth)
+  for (const name of Object.keys(value)) {
+    // Perplexity sends the whole message beside each delta.
+    if (name === 'message' && 'delta' in value) continue
+    bytes += bytesOf(name, propertyOf(value, name), depth)
+  }
+  return bytes
+}
+
+function bytesOf (name: string, property: unknown, depth: number): number {
+  if (typeof property === 'string') return textNames.has(name) ? Buffer.byteLength(property) : 0
+  if (typeof property !== 'object' || property === null) return 0
+  if (argumentNames.has(name)) return bytesOfArguments(property)
+  return holderNames.has(name) ? bytesIn(property, depth - 1) : 0
+}
+
+function bytesInAll (values: readonly unknown[], depth: number): number {
+  let bytes = 0
+  for (const value of values) {
+    if (typeof value === 'object' && value !== null) bytes += bytesIn(value, depth - 1)
+  }
+  return bytes
+}
+
+function reasoningBytesIn (value: object, depth: number): number {
+  let greatest = 0
+  for (const name of reasoningNames) {
+    const reasoning = propertyOf(value, name)
+    if (typeof reasoning === 'string') greatest = Math.max(greatest, Buffer.byteLength(reasoning))
+    if (Array.isArray(reasoning)) greatest = Math.max(greatest, bytesIn(reasoning, depth - 1))
+  }
+  return greatest
+}
+
+function bytesOfArguments (value: object): number {
+  const text = JSON.stringify(value)
+  // Anthropic's API begins with an empty object and streams the arguments.
+  return text === '{}' ? 0 : Buffer.byteLength(text)
+}

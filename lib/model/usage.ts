@@ -1,0 +1,217 @@
+import { entriesOf, isObject } from '../option-checks.js'
+import { ignoreRejection, isPromise } from '../promises.js'
+import {
+  countsIn,
+  greaterOf,
+  propertyOf,
+  sumOfCounts,
+  type BesideUsage,
+  type TokenCounts
+} from './counts.js'
+
+/**
+ * What a model used, as reported by its API: numbers of tokens. `total` is at least `input` and
+ * `output` together; what the API does not assign to either is in `total` alone. `cachedInput` and
+ * `cacheWrites` are parts of `input`, `reasoning` is a part of `output`. What is not stated is 0.
+ */
+export interface ModelUsage extends TokenCounts {
+  /** The name of the model as its API states it; null if it does not. */
+  readonly model: string | null
+}
+
+/**
+ * Returns the usage that a model's API reports: in OpenAI's chat, completions, responses,
+ * embeddings, images and transcriptions, Anthropic's messages, the results and steps of the AI SDK,
+ * Gemini, Ollama, Cohere, Mistral, DeepSeek, Groq, xAI, Perplexity, Bedrock's Converse, and what
+ * other servers send in OpenAI's form.
+ *
+ * If numbers contradict each other, the greater total counts. The numbers of an API that leaves out
+ * cached input or reasoning are completed, so that they mean the same for each API. What a model
+ * writes, such as arguments of tools, is never read.
+ *
+ * @param value A usage object, or what holds one: the body of a response, the last chunk of a
+ *   stream, or a result or step of the AI SDK. Pass the AI SDK's whole result: its
+ *   `providerMetadata` has cached input that its `usage` leaves out.
+ * @returns The usage; null if none is stated, or if all its numbers are 0, which servers send
+ *   before they know. Never an estimate.
+ *
+ * @example
+ * ```ts
+ * import { usageOf } from 'fastify-llm-quota'
+ *
+ * const body = { model: 'gpt-5', usage: { prompt_tokens: 12, completion_tokens: 30 } }
+ * console.log(usageOf(body)?.total) // 42
+ * const anthropic = { input_tokens: 2, cache_read_input_tokens: 10, output_tokens: 30 }
+ * console.log(usageOf(anthropic)?.input) // 12
+ * console.log(usageOf({ prompt_tokens: 0, completion_tokens: 0 })) // null
+ * ```
+ */
+export function usageOf (value: unknown): ModelUsage | null {
+  if (Array.isArray(value)) return usageOfLast(value)
+  if (!isObject(value)) return null
+  const counts = countsOf(value, deepest)
+  return counts === null ? null : { model: modelOf(value), ...counts }
+}
+
+/** How deep objects that hold a usage can be nested. Bounded, as an object can contain itself. */
+const deepest = 3
+
+/** Returns the last usage of an array, as Gemini streams one: each element has the usage so far. */
+function usageOfLast (elements: readonly unknown[]): ModelUsage | null {
+  const last = elements.findLast((each) => isObject(each) && readIn(each, 'usageMetadata') != null)
+  return isObject(last) ? usageOf(last) : null
+}
+
+/**
+ * Returns the greatest counts that a value states: as a usage itself, under the names by which APIs
+ * hold a usage, and in the objects that hold one of these.
+ */
+function countsOf (value: object, depth: number): TokenCounts | null {
+  const providers = providersOf(value)
+  let counts = countsOfSteps(value, depth)
+  for (const usage of usagesIn(value)) {
+    counts = greaterOf(counts, countsOfUsage(usage, besideUsage(usage, providers)))
+  }
+  // What the API itself reported to the AI SDK.
+  for (const provider of providers.values()) {
+    for (const usage of usagesIn(provider)) counts = greaterOf(counts, countsOfUsage(usage))
+  }
+  if (depth > 0) {
+    for (const holder of holdersIn(value)) counts = greaterOf(counts, countsOf(holder, depth - 1))
+  }
+  return counts !== null && isEmbeddings(value) ? asInput(counts) : counts
+}
+
+/** Names under which APIs state a usage, in a body or a chunk. */
+const usageNames = [
+  'totalUsage', // AI SDK 5 and 6: that of all steps
+  'usage',
+  'usageMetadata', // Gemini
+  'usage_metadata',
+  'meta', // Cohere's first version
+  'token_count', // Cohere, earlier
+  'stats', // LM Studio
+  'amazon-bedrock-invocationMetrics' // Bedrock's InvokeModel
+]
+
+/** Returns the value itself, such as the last chunk of Ollama, and each usage that it holds. */
+function usagesIn (value: object): object[] {
+  const usages: unknown[] = usageNames.map((name) => readIn(value, name))
+  const choices = readIn(value, 'choices')
+  // Kimi states it in a choice of the last chunk.
+  if (Array.isArray(choices) && isObject(choices[0])) usages.push(readIn(choices[0], 'usage'))
+  return [value, ...usages.filter(isObject)]
+}
+
+/** Returns the objects of a value in which an API states a usage. A model writes none of them. */
+function holdersIn (value: object): object[] {
+  const holders = [
+    readIn(value, 'response'), // OpenAI's responses, the AI SDK, a line of a batch
+    readIn(value, 'message'), // Anthropic's message_start
+    readIn(value, 'delta'), // Cohere's message-end
+    readIn(value, 'interaction'), // Gemini's interactions
+    readIn(value, 'x_groq')
+  ]
+  // Converse streams an object with nothing else. Other bodies hold what a client sent there.
+  if (Object.keys(value).length === 1) holders.push(readIn(value, 'metadata'))
+  // A response in a line of OpenAI's batches.
+  if (readIn(value, 'status_code') != null) holders.push(readIn(value, 'body'))
+  // Cloudflare, and a line of Anthropic's batches. Elsewhere, it is the result of a tool.
+  if (typeof readIn(value, 'success') === 'boolean' || readIn(value, 'custom_id') != null) {
+    holders.push(readIn(value, 'result'))
+  }
+  return holders.filter(isObject)
+}
+
+/** Returns the counts of what an API states as a usage. */
+export function countsOfUsage (usage: object, beside?: BesideUsage): TokenCounts | null {
+  // Cohere states the tokens one level deeper. What it bills is less, and all that it states for
+  // embeddings.
+  for (const name of ['tokens', 'billed_units']) {
+    const tokens = readIn(usage, name)
+    if (isObject(tokens)) return countsIn(tokens, { parts: [usage], hasSeparateCache: false })
+  }
+  const counts = countsIn(usage, beside)
+  // The AI SDK 6 adds what the API itself reported.
+  const raw = readIn(usage, 'raw')
+  return isObject(raw) ? greaterOf(counts, countsOfUsage(raw)) : counts
+}
+
+/** Returns what the AI SDK passes on from each provider, by its name. */
+function providersOf (value: object): Map<string, object> {
+  const providers = new Map<string, object>()
+  const metadata = readIn(value, 'providerMetadata')
+  if (!isObject(metadata)) return providers
+  for (const [name, provider] of entriesOf(metadata)) {
+    if (isObject(provider)) providers.set(name, provider)
+  }
+  return providers
+}
+
+/** Returns what the providers of the AI SDK say in addition to a usage. */
+function besideUsage (usage: object, providers: ReadonlyMap<string, object>): BesideUsage {
+  const parts = [...providers.values()].flatMap((each) => [each, readIn(each, 'usage')])
+  // The AI SDK 6 lists the parts of an input that is whole.
+  const listsParts =
+    isObject(readIn(usage, 'inputTokenDetails')) || isObject(readIn(usage, 'inputTokens'))
+  // The AI SDK 4 and 5 leave out what these cached.
+  const hasSeparateCache = providers.has('anthropic') || providers.has('bedrock')
+  return { parts: parts.filter(isObject), hasSeparateCache: hasSeparateCache && !listsParts }
+}
+
+/** Returns the sum of the steps of the AI SDK, each with its own metadata; null without steps. */
+function countsOfSteps (value: object, depth: number): TokenCounts | null {
+  const steps = readIn(value, 'steps')
+  if (!Array.isArray(steps) || depth === 0) return null
+  const stated: TokenCounts[] = []
+  for (const step of steps) {
+    const counts = isObject(step) ? countsOf(step, depth - 1) : null
+    if (counts !== null) stated.push(counts)
+  }
+  return sumOfCounts(stated)
+}
+
+/** Whether a value is a response with embeddings, which have no output. */
+function isEmbeddings (value: object): boolean {
+  if (Array.isArray(readIn(value, 'embeddings'))) return true
+  const data = readIn(value, 'data')
+  return Array.isArray(data) && isObject(data[0]) && 'embedding' in data[0]
+}
+
+function asInput (counts: TokenCounts): TokenCounts {
+  return counts.output === 0 ? { ...counts, input: counts.total } : counts
+}
+
+/** Names under which APIs state the model. */
+export const modelNames = ['model', 'modelVersion', 'modelId', 'model_version', 'model_id']
+
+/** Returns the name of the model that a value states; null if it states none. */
+export function modelOf (value: object, depth = deepest): string | null {
+  for (const name of modelNames) {
+    const model = readIn(value, name)
+    // The AI SDK 7 has an object.
+    const modelName = isObject(model) ? readIn(model, 'modelId') : model
+    if (typeof modelName === 'string' && modelName !== '') return modelName
+  }
+  if (depth === 0) return null
+  const steps = readIn(value, 'steps')
+  const lastStep: unknown = Array.isArray(steps) ? steps.at(-1) : undefined
+  const holders = holdersIn(value)
+  if (isObject(lastStep)) holders.push(lastStep)
+  for (const holder of holders) {
+    const model = modelOf(holder, depth - 1)
+    if (model !== null) return model
+  }
+  return null
+}
+
+/**
+ * Returns a property of a value; undefined if it is a promise, as the results of streams of the AI
+ * SDK have, which would end the process if it were rejected.
+ */
+function readIn (value: object, name: string): unknown {
+  const property = propertyOf(value, name)
+  if (!isPromise(property)) return property
+  ignoreRejection(property)
+  return undefined
+}

@@ -1,0 +1,166 @@
+import { TimeLimitError } from '../../time-limit.js'
+import type { Acquisitions, Demand, QuotaCount } from '../store.js'
+import { rejectAll, type Ended } from './waiting.js'
+
+/**
+ * How long a request waits for its call at most, in milliseconds. Not the time of its call, too:
+ * under lasting overload, a request waits for about as long before it is sent, and its call would
+ * have no time left.
+ */
+export const longestQueueTime = 2_500
+
+/** What was decided on a request. */
+export interface DecidedRequest {
+  readonly acquisitions: Acquisitions
+  /** When the call was sent; null if the request was rejected from memory. */
+  readonly sentAt: number | null
+}
+
+export interface WaitingRequest {
+  readonly demands: readonly Demand[]
+  /** The age from which on it is not sent any more. */
+  readonly until: number
+  readonly ended: Ended<DecidedRequest>
+}
+
+export interface WaitingStanding {
+  readonly key: string
+  readonly demand: Demand
+  readonly until: number
+  readonly ended: Ended<QuotaCount | null>[]
+}
+
+/** Of what was asked, that which goes into one call. */
+export interface AskedInCall {
+  readonly requests: WaitingRequest[]
+  readonly standings: WaitingStanding[]
+  /** How many requests were left waiting, at the front of the queue. */
+  left: number
+}
+
+/** Requests and standings that wait for a call. */
+export class WaitingRequests {
+  #requests: WaitingRequest[] = []
+  #standings = new Map<string, WaitingStanding>()
+
+  get isEmpty (): boolean {
+    return this.#requests.length === 0 && this.#standings.size === 0
+  }
+
+  add (demands: readonly Demand[], age: number, ended: Ended<DecidedRequest>): void {
+    this.#requests.push({ demands, until: age + longestQueueTime, ended })
+  }
+
+  /** Those of the same counter and window are one. */
+  addStanding (demand: Demand, age: number, ended: Ended<QuotaCount | null>): void {
+    const { counters, callerKey, window, start, end } = demand
+    const key = JSON.stringify([counters, callerKey, window, start, end])
+    this.#insertStanding({ key, demand, until: age + longestQueueTime, ended: [ended] })
+  }
+
+  /**
+   * Moves requests into the call, in their order, until it has as many demands. A request with more
+   * demands than that is alone.
+   *
+   * @param canTake Whether the call can decide on the demands. Otherwise, the request waits.
+   */
+  moveRequests (
+    call: AskedInCall,
+    mostDemands: number,
+    canTake: (demands: readonly Demand[]) => boolean
+  ): void {
+    const left: WaitingRequest[] = []
+    let demands = 0
+    let isFull = false
+    for (const waiting of this.#requests) {
+      const size = waiting.demands.length
+      if (demands > 0 && demands + size > mostDemands) isFull = true
+      if (isFull || !canTake(waiting.demands)) {
+        left.push(waiting)
+      } else {
+        call.requests.push(waiting)
+        demands += size
+      }
+    }
+    this.#requests = left
+    call.left = left.length
+  }
+
+  /** Moves the oldest standings into the call. */
+  moveStandings (call: AskedInCall, most: number): void {
+    for (const [key, waiting] of this.#standings) {
+      if (call.standings.length === most) return
+      call.standings.push(waiting)
+      this.#standings.delete(key)
+    }
+  }
+
+  /** Puts back what is older than all that waits. */
+  putBack ({ requests, standings }: AskedInCall): void {
+    this.#requests = [...requests, ...this.#requests]
+    const newer = [...this.#standings.values()]
+    this.#standings = new Map()
+    for (const standing of [...standings, ...newer]) this.#insertStanding(standing)
+  }
+
+  /**
+   * Rejects those of whom it is known that they have no room.
+   *
+   * @param recall Returns what is known to reject a request; otherwise null.
+   */
+  rejectKnown (recall: (demands: readonly Demand[]) => Acquisitions | null): void {
+    const left: WaitingRequest[] = []
+    for (const waiting of this.#requests) {
+      const acquisitions = recall(waiting.demands)
+      if (acquisitions === null) left.push(waiting)
+      else waiting.ended.resolve({ acquisitions, sentAt: null })
+    }
+    this.#requests = left
+  }
+
+  /**
+   * Rejects those who have waited for too long.
+   *
+   * @param error What they are rejected with; null for a `TimeLimitError`.
+   */
+  expire (age: number, error: unknown): void {
+    const isYoung = ({ until }: { until: number }): boolean => until > age
+    // All wait for as long, so the oldest are the first.
+    const firstYoung = this.#requests.findIndex(isYoung)
+    const requests = this.#requests.splice(0, firstYoung === -1 ? Infinity : firstYoung)
+    const standings: WaitingStanding[] = []
+    for (const standing of this.#standings.values()) {
+      if (isYoung(standing)) break
+      standings.push(standing)
+    }
+    for (const { key } of standings) this.#standings.delete(key)
+    if (requests.length === 0 && standings.length === 0) return
+    rejectAsked({ requests, standings }, error ?? new TimeLimitError(longestQueueTime))
+  }
+
+  /** Rejects all. */
+  rejectAll (error: unknown): void {
+    const standings = [...this.#standings.values()]
+    this.#standings = new Map()
+    rejectAsked({ requests: this.#requests.splice(0), standings }, error)
+  }
+
+  /** Rejects the requests at the front of the queue. */
+  rejectFirst (count: number, error: unknown): void {
+    rejectAsked({ requests: this.#requests.splice(0, count), standings: [] }, error)
+  }
+
+  #insertStanding (standing: WaitingStanding): void {
+    const older = this.#standings.get(standing.key)
+    if (older === undefined) this.#standings.set(standing.key, standing)
+    else older.ended.push(...standing.ended)
+  }
+}
+
+export function rejectAsked (
+  { requests, standings }: Pick<AskedInCall, 'requests' | 'standings'>,
+  error: unknown
+): void {
+  for (const { ended } of requests) ended.reject(error)
+  for (const { ended } of standings) rejectAll(ended, error)
+}
