@@ -32,6 +32,9 @@ export class Counted implements Holding {
     return this.#apply()
   }
 
+  /** Does nothing: what was counted is final unless something is reported. */
+  expectReport (): void {}
+
   async end (): Promise<void> {
     this.#hasEnded = true
     if (!this.isFinal) await this.#apply()

@@ -9,6 +9,8 @@ export interface Holding {
   readonly isFinal: boolean
   /** Adds to what was reported as used. */
   report(amount: number): Promise<void>
+  /** Keeps the grant until something is reported, even if the permit ends before. */
+  expectReport(): void
   /** Ends the permit: the store counts what was used from now on. */
   end(): Promise<void>
   /** Ends a permit whose operation does not run. */

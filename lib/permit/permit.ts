@@ -4,9 +4,17 @@ import { Counted } from './counted.js'
 import type { QuotaDecision } from './decision.js'
 import type { Holding } from './holding.js'
 import { Place } from './place.js'
+import { takesUsage, type Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 import { Usage } from './usage.js'
+
+/** A shadow quota of a request, and what the request has of it. */
+export interface Shadow {
+  readonly quota: Quota
+  /** It refuses nothing. */
+  readonly permit: Eventual<Permit>
+}
 
 /** What has been decided on a request. */
 export interface Decided {
@@ -14,8 +22,8 @@ export interface Decided {
   readonly refusal: QuotaDecision | null
   /** Those of an admitted request, in the order of its quotas, or the one that refuses it. */
   readonly decisions: readonly QuotaDecision[]
-  /** The permits of its shadow quotas, one for each. They refuse nothing. */
-  readonly shadows?: readonly Eventual<Permit>[]
+  /** Default: none. */
+  readonly shadows?: readonly Shadow[]
   /** Whether a wait has ended because the decision concerns nobody any more. */
   readonly isAbandoned?: boolean
 }
@@ -35,7 +43,7 @@ export class Permit implements OpenPermit {
   /** Whether something is to be settled when the permit ends. */
   mustBeSettled = false
   position: number | undefined = undefined
-  readonly #shadows: readonly Eventual<Permit>[]
+  readonly #shadows: readonly Shadow[]
   #settled: Promise<void> | undefined
 
   constructor (requester: Requester, quotas: readonly QuotaOfRequest[], decided: Decided) {
@@ -47,7 +55,7 @@ export class Permit implements OpenPermit {
     this.isAbandoned = isAbandoned
     this.#shadows = shadows
     if (refusal !== null) return
-    let mustBeSettled = shadows.some((shadow) => isPromise(shadow) || shadow.mustBeSettled)
+    let mustBeSettled = shadows.some(mustBeSettledLater)
     for (const each of quotas) {
       each.holding = holdingOf(each, requester)
       if (each.holding !== null && !each.holding.isFinal) mustBeSettled = true
@@ -74,22 +82,53 @@ export class Permit implements OpenPermit {
 
   /** Whether one of its quotas counts a unit, even if it is disabled or has no room. */
   counts (unit: string): boolean {
-    return this.quotas.some(({ quota }) => quota.unit === unit)
+    return (
+      this.quotas.some(({ quota }) => quota.unit === unit) ||
+      this.#shadows.some(({ quota }) => quota.unit === unit)
+    )
+  }
+
+  /** Whether a model's usage changes what one of its quotas counts. */
+  get countsUsage (): boolean {
+    return (
+      this.quotas.some(({ quota }) => takesUsage(quota)) ||
+      this.#shadows.some(({ quota }) => takesUsage(quota))
+    )
+  }
+
+  /** Keeps what was granted until a model's usage is reported, even if the permit ends before. */
+  expectUsage (): void {
+    for (const { quota, holding } of this.quotas) {
+      if (takesUsage(quota)) holding?.expectReport()
+    }
+    for (const { permit } of this.#shadows) then(permit, (shadow) => shadow.expectUsage())
   }
 
   /** Reports what was used of a unit, also after the permit has ended. Never rejects. */
   async report (unit: string, amount: number): Promise<void> {
+    await this.reportEach(({ quota }) => (quota.unit === unit ? amount : null))
+  }
+
+  /**
+   * Reports what was used in each quota that admitted the request, also after the permit has ended.
+   * Never rejects.
+   *
+   * @param amountOf Returns the amount in the unit of the quota; null for no report.
+   */
+  async reportEach (amountOf: (each: QuotaOfRequest) => number | null): Promise<void> {
     const reports: PromiseLike<void>[] = []
-    for (const { quota, holding } of this.quotas) {
-      if (quota.unit !== unit || holding === null) continue
+    for (const each of this.quotas) {
+      const { holding } = each
+      const amount = holding === null ? null : amountOf(each)
+      if (holding === null || amount === null) continue
       reports.push(holding.report(amount))
       if (!this.mustBeSettled) {
         this.#open()
         this.follow()
       }
     }
-    for (const shadow of this.#shadows) {
-      reports.push(Promise.resolve(then(shadow, (permit) => permit.report(unit, amount))))
+    for (const { permit } of this.#shadows) {
+      reports.push(Promise.resolve(then(permit, (shadow) => shadow.reportEach(amountOf))))
     }
     const reported = Promise.all(reports)
     this.requester.server.closing.waitFor(reported)
@@ -133,7 +172,9 @@ export class Permit implements OpenPermit {
     for (const { holding } of this.quotas) {
       if (holding !== null) settling.push(settle(holding))
     }
-    for (const shadow of this.#shadows) settling.push(Promise.resolve(then(shadow, settleShadow)))
+    for (const { permit } of this.#shadows) {
+      settling.push(Promise.resolve(then(permit, settleShadow)))
+    }
     // Each by itself, because a server that closes waits as long as a store settles any of them.
     for (const each of settling) closing.waitFor(each)
     await Promise.all(settling)
@@ -141,6 +182,11 @@ export class Permit implements OpenPermit {
 }
 
 const none: readonly never[] = []
+
+/** Whether the permit of a shadow quota has something to settle, or is not decided yet. */
+function mustBeSettledLater ({ permit }: Shadow): boolean {
+  return isPromise(permit) || permit.mustBeSettled
+}
 
 /** Returns what a quota gave a request; null if it counted nothing. */
 function holdingOf (each: QuotaOfRequest, requester: Requester): Holding | null {

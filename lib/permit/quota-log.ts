@@ -117,6 +117,41 @@ export class QuotaLog {
     this.#minuteLog.failure('report', this.#log, error, message)
   }
 
+  /** Logs that a usage in a report states nothing, and is not counted. */
+  wrongUsage (error: unknown): void {
+    const message = 'what a model has used was reported without a usage; it is not counted'
+    this.#minuteLog.failure('usage', this.#log, error, message)
+  }
+
+  /** Logs that the function `fromUsage` of a quota failed. */
+  fromUsageFailed (error: unknown, quota: string, log: FastifyBaseLogger): void {
+    const message = 'fromUsage failed; the request counts what it was granted'
+    this.#minuteLog.failure(`fromUsage ${quota}`, log, error, message, { quota })
+  }
+
+  /** Logs that the function `interrupted` of a meter failed. */
+  interruptedFailed (error: unknown): void {
+    const message =
+      'interrupted failed; the request counts at least what it was granted and what has arrived'
+    this.#minuteLog.failure('interrupted', this.#log, error, message)
+  }
+
+  /** Warns that a response of a model stated no usage. */
+  bodyWithoutUsage (): void {
+    const message =
+      "a model's response stated no usage, so that the request counts at least what it was " +
+      'granted; a stream of the API of OpenAI states it with stream_options.include_usage'
+    this.#minuteLog.line('body without usage', this.#log, 'warn', {}, message)
+  }
+
+  /** Logs that a response of a model could not be read. */
+  unreadableBody (): void {
+    const message =
+      "a model's response could not be read, so that the request counts at least what it was " +
+      'granted; if it is compressed, send no accept-encoding to the model'
+    this.#minuteLog.line('unreadable body', this.#log, 'error', {}, message)
+  }
+
   /** Logs that the mark of a route failed, whose requests are refused. */
   markFailed (error: unknown, log: FastifyBaseLogger): void {
     const message = 'the quotas of the request could not be determined; the request is not counted'

@@ -5,6 +5,7 @@ import type { LimitOfCaller, LimitReader, QuotaPeriod } from '../limit/limit.js'
 import type { QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import type { Cost, CostRange } from './cost.js'
+import type { FromUsage } from './from-usage.js'
 import type { Lines } from './line.js'
 
 /** A quota of a server, as `fastify.quotas` lists it. */
@@ -55,6 +56,8 @@ export interface QuotaSettings extends QuotaInfo {
   readonly cost: CostRange | OfRequest<Cost | PromiseLike<Cost>>
   /** What a request counts in the end if nothing was reported; undefined for what was granted. */
   readonly unreported: number | OfRequestOrNone<number> | undefined
+  /** What a model's usage is in its unit; undefined for the tokens, if it counts these. */
+  readonly fromUsage: FromUsage | undefined
   /** Whether its definition has an `authentication` of its own. */
   readonly hasOwnCaller: boolean
   /** Whether it has items in the headers `RateLimit-Policy` and `RateLimit`. */
@@ -81,4 +84,9 @@ export interface Quota extends QuotaSettings {
   readonly isLimitOfCaller: boolean
   /** Returns the effective limit. */
   readonly limitOf: LimitReader<Caller>
+}
+
+/** Whether a report of a model's usage changes what a quota counts. */
+export function takesUsage ({ unit, fromUsage }: Quota): boolean {
+  return unit === 'tokens' || fromUsage !== undefined
 }

@@ -7,7 +7,7 @@ import { ask } from './ask.js'
 import type { GivenCosts } from './given-costs.js'
 import { publishDecisions, refusalAmong } from './decide.js'
 import { uncounted, type QuotaDecision } from './decision.js'
-import { Permit } from './permit.js'
+import { Permit, type Shadow } from './permit.js'
 import { prepare } from './prepare.js'
 import type { Quota } from './quota.js'
 import { QuotaOfRequest } from './quota-of-request.js'
@@ -138,13 +138,13 @@ function besideShadows (
   enforced: readonly QuotaOfRequest[],
   requester: Requester
 ): Eventual<Permit> {
-  const shadows: Eventual<Permit>[] = []
+  const shadows: Shadow[] = []
   const waiting: PromiseLike<Permit>[] = []
   for (const each of all) {
     if (each.quota.isEnforced) continue
-    const shadow = takeShadow(each, requester)
-    shadows.push(shadow)
-    if (isPromise(shadow)) waiting.push(shadow)
+    const permit = takeShadow(each, requester)
+    shadows.push({ quota: each.quota, permit })
+    if (isPromise(permit)) waiting.push(permit)
   }
   function decided (): Permit {
     return new Permit(requester, enforced, { refusal: null, decisions: decisionsOf(all), shadows })

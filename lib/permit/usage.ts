@@ -26,6 +26,8 @@ export class Usage implements Holding {
   /** What counts once the permit has ended, if nothing was reported. */
   #assumed = 0
   #hasEnded = false
+  /** A report will come, maybe after the permit has ended. */
+  #isReportExpected = false
   /** The `used` of the latest message; null before the first one. */
   #published: number | null = null
 
@@ -41,6 +43,10 @@ export class Usage implements Holding {
   report (amount: number): Promise<void> {
     this.#reported = Math.min((this.#reported ?? 0) + amount, unlimited)
     return this.#apply()
+  }
+
+  expectReport (): void {
+    this.#isReportExpected = true
   }
 
   /**
@@ -60,6 +66,7 @@ export class Usage implements Holding {
   }
 
   #readUnreported (): number {
+    if (this.#isReportExpected) return this.granted
     const { unreported, name, unit } = this.#each.quota
     const { request, server, log } = this.#requester
     if (unreported === undefined) {

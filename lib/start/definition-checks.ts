@@ -123,6 +123,7 @@ export const definitionChecks: Checks<CheckedDefinition> = {
   concurrent: assertLimit,
   cost: assertCost,
   unreported: assertUnreported,
+  fromUsage: assertFunction,
   timeZone: assertCallersTimeZone,
   // Which days there are depends on the period.
   startsOn: () => {},
@@ -151,7 +152,7 @@ export function limitNameOf (definition: CheckedDefinition): LimitName {
 
 /** Throws an `OptionError` if the options of a quota do not belong together. */
 function assertCombination (definition: CheckedDefinition, option: string): void {
-  const { cost, unreported } = definition
+  const { cost, unreported, fromUsage } = definition
   assertOneLimit(definition, option)
   const limitName = limitNameOf(definition)
   const isInUnit = isObject(definition[limitName])
@@ -166,6 +167,10 @@ function assertCombination (definition: CheckedDefinition, option: string): void
   if (unreported !== undefined && !isInUnit) {
     const rule = 'must be set only with a limit in a unit, such as { tokens: 20000 }'
     throw new OptionError(`${option}.unreported`, rule, unreported)
+  }
+  if (fromUsage !== undefined && !isInUnit) {
+    const rule = 'must be set only with a limit in a unit, such as { tokens: 20000 }'
+    throw new OptionError(`${option}.fromUsage`, rule, fromUsage)
   }
   assertWindowOf(limitName, definition, option)
 }

@@ -6,6 +6,7 @@ import type { LimitName } from '../limit/limit.js'
 import type { PreferenceReader } from '../limit/preferences.js'
 import type { Start } from '../limit/window-start.js'
 import type { Cost } from '../permit/cost.js'
+import type { FromUsage } from '../permit/from-usage.js'
 import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import type { QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
@@ -169,6 +170,12 @@ interface Reports {
    * nothing was reported. Default: what it counted when it was admitted.
    */
   readonly unreported?: number | OfRequestOrNone<number> | undefined
+  /**
+   * Returns what a model's usage is in the unit of the quota, for example its price: what
+   * `chargeUsage` and `meter` of a permit report in this quota. If it throws or returns no safe
+   * integer of at least 0, the request counts what it was granted. Default for tokens: the total.
+   */
+  readonly fromUsage?: FromUsage | undefined
 }
 
 type Unset<Name extends string> = { readonly [Each in Name]?: undefined }
@@ -211,9 +218,9 @@ type DefaultLimit = Unset<'window'> &
  */
 export type QuotaDefinition = CommonOptions &
   (
-    | ((InWindow<Limit> | DefaultLimit) & Costs<number> & Unset<'unreported'>)
+    | ((InWindow<Limit> | DefaultLimit) & Costs<number> & Unset<keyof Reports>)
     | (InWindow<Readonly<Record<string, Limit>>> & Costs<Cost> & Reports)
-    | (OneLimit<'concurrent', Limit> & NoTimeZone & Unset<'window' | 'cost' | 'unreported'>)
+    | (OneLimit<'concurrent', Limit> & NoTimeZone & Unset<'window' | 'cost' | keyof Reports>)
   )
 
 /** A definition without the rules that combine its fields. */

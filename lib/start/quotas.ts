@@ -69,7 +69,7 @@ function defineQuota (
   store: QuotaStore,
   readers: CallerReaders
 ): DefinedQuota {
-  const { operations = [], cost, unreported } = definition
+  const { operations = [], cost, unreported, fromUsage } = definition
   const limitName = limitNameOf(definition)
   const { unit, limit } = unitAndLimitOf(limitName, definition[limitName] ?? defaultPerMinute)
   const isEstimated = unit !== 'requests' && limitName !== 'concurrent'
@@ -81,6 +81,7 @@ function defineQuota (
     preference: preferenceOf(limitName, name),
     cost: typeof cost === 'function' ? cost : rangeOfCost(cost ?? (isEstimated ? 0 : 1)),
     unreported,
+    fromUsage,
     operations: operations.map(inUpperCase),
     store: definition.store ?? store,
     callers: readers.of(definition.authentication ?? options.authentication),

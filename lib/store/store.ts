@@ -25,8 +25,9 @@ export interface QuotaStore {
    * @param receipt The receipt of the acquisition.
    * @param once The text of a permit that was handed over: applied only the first time for this
    *   receipt and text, which is remembered until the window is over.
-   * @returns False if `once` was seen before for this receipt, or its window is over. A promise is
-   *   fulfilled when it has been applied.
+   * @returns With `once`, whether it was applied: false if the text was seen before for this
+   *   receipt, or if the window is over. A store that returns nothing does not take `once`. A
+   *   promise is fulfilled when the settlement has been applied.
    * @throws {TypeError} If the receipt is not one of this store, or if an amount is not an integer
    *   of at least 0.
    */

@@ -499,7 +499,7 @@ t.test(
   async (t) => {
     const set = setWallClock(t)
     const daily: QuotaDefinition = { perDay: { tokens: 100 }, cost: 10, timeZone: 'UTC' }
-    const { begin, app, counts } = await createHost('daily', { quotas: { daily } })
+    const { begin, counts } = await createHost('daily', { quotas: { daily } })
     set('2026-11-24T23:59Z')
     const { request, end } = await begin()
     set('2026-11-25T00:01Z')
@@ -514,7 +514,7 @@ t.test('where the time zone fails only later, a report counts in the first windo
   const set = setWallClock(t)
   const log = captureLog()
   let zone = 'Asia/Tokyo'
-  const { begin, app, counts } = await createHost(
+  const { begin, counts } = await createHost(
     'budget',
     { quotas: { budget: { perDay: { tokens: 100 }, cost: 10, timeZone: () => zone } } },
     { logger: log.logger }
@@ -524,7 +524,9 @@ t.test('where the time zone fails only later, a report counts in the first windo
   zone = 'Nowhere/City'
   await request.quota.charge(30)
   await end()
-  matchExactly(t, log.problems(), [{ msg: /the caller's time zone.*beyond the grant.*of the admission; / }])
+  matchExactly(t, log.problems(), [
+    { msg: /the caller's time zone.*beyond the grant.*of the admission; / }
+  ])
   zone = 'Asia/Tokyo'
   t.same(await counts(['budget']), [30])
 })
@@ -573,7 +575,7 @@ t.test(
 )
 
 t.test(
-  'resetsAt is when the first day of the new time zone begins that does not overlap the open window',
+  'resetsAt is when a day of the new time zone begins that does not overlap the open window',
   async (t) => {
     const set = setWallClock(t)
     let timeZone = 'Pacific/Honolulu'
