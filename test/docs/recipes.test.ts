@@ -143,38 +143,6 @@ t.test('a call that fails before the model responds costs nothing', async (t) =>
   await second.text()
 })
 
-t.test('a service that is ended completes the responses in progress', async (t) => {
-  let answer = (_response: ServerResponse): void => {}
-  const answered = new Promise<ServerResponse>((resolve) => {
-    answer = resolve
-  })
-  const server = await startOpenAiServer(t, (_, response) => {
-    streamPart(response, 'Two ')
-    answer(response)
-  })
-  const service = spawn(process.execPath, ['build/documented/recipes/tokens.js'], {
-    env: plainEnvironment({ PORT: '0', MODEL_URL: server.url }),
-    stdio: ['ignore', 'pipe', 'inherit']
-  })
-  t.teardown(() => {
-    service.kill('SIGKILL')
-  })
-  const [printed] = await once(service.stdout, 'data')
-  const response = await fetch(`${String(printed).trim()}/chat`, {
-    method: 'POST',
-    // A connection that is kept would keep the service until its time limit for idle ones.
-    headers: { ...bearer('mira'), 'content-type': 'application/json', connection: 'close' },
-    body: '{"prompt":"Which invoices are late?"}'
-  })
-  const exited = once(service, 'exit')
-  service.kill('SIGTERM')
-  const upstream = await answered
-  streamPart(upstream, 'invoices.')
-  endStream(upstream, usage)
-  t.equal(await response.text(), 'Two invoices.')
-  t.same(await exited, [0, null])
-})
-
 t.test('each call of the model in a loop of tools is counted', async (t) => {
   let isWhole = true
   const server = await startOpenAiServer(t, ({ messages }, response) => {
@@ -225,10 +193,18 @@ const question = 'Which invoices are late?'
 const says = (content: unknown): object[] => [{ role: 'user', content }]
 
 /** Sends a request to openai-proxy.ts. */
-async function complain (address: string, fields: object): Promise<Response> {
+async function complain (
+  address: string,
+  fields: object,
+  connection = 'keep-alive'
+): Promise<Response> {
   return await fetch(`${address}/v1/chat/completions`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${hs256()}`, 'content-type': 'application/json' },
+    headers: {
+      authorization: `Bearer ${hs256()}`,
+      'content-type': 'application/json',
+      connection
+    },
     body: JSON.stringify({ model: 'any', messages: says(question), ...fields })
   })
 }
@@ -284,15 +260,9 @@ t.test("refusals and errors of the proxy have OpenAI's format", async (t) => {
     message: /max_tokens must be <= 16384/
   })
   const stranger = new OpenAI({ baseURL: `${address}/v1`, apiKey: 'invalid', maxRetries: 0 })
-  for (const refused of [
-    stranger.chat.completions.create({ model: 'any', messages }),
-    stranger.models.list()
-  ]) {
-    t.match(await Promise.resolve(refused).catch((error: unknown) => error), {
-      status: 401,
-      code: 'invalid_api_key'
-    })
-  }
+  const unauthenticated = { status: 401, code: 'invalid_api_key' }
+  await t.rejects(stranger.chat.completions.create({ model: 'any', messages }), unauthenticated)
+  await t.rejects(stranger.models.list(), unauthenticated)
 })
 
 /** What the proxy holds for a request, at most. */
@@ -386,6 +356,34 @@ t.test('a call that a time limit ends counts its estimate', async (t) => {
   t.equal(second.status, 200)
   await second.text()
   t.equal(remaining(second), 20_000 - 2 * bound({}))
+})
+
+t.test('a proxy that is ended completes the responses in progress', async (t) => {
+  let answer = (_response: ServerResponse): void => {}
+  const answered = new Promise<ServerResponse>((resolve) => {
+    answer = resolve
+  })
+  const server = await startOpenAiServer(t, (_, response) => {
+    streamPart(response, 'Two ')
+    answer(response)
+  })
+  const service = spawn(process.execPath, ['build/documented/recipes/openai-proxy.js'], {
+    env: plainEnvironment({ PORT: '0', JWT_SECRET: secret, MODEL_URL: server.url }),
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  t.teardown(() => {
+    service.kill('SIGKILL')
+  })
+  const [printed] = await once(service.stdout, 'data')
+  // A connection that is kept would keep the service until its time limit for idle ones.
+  const response = await complain(String(printed).trim(), { stream: true }, 'close')
+  const exited = once(service, 'exit')
+  service.kill('SIGTERM')
+  const upstream = await answered
+  streamPart(upstream, 'invoices.')
+  endStream(upstream, usage)
+  t.match(await response.text(), /invoices\..*\[DONE\]/s)
+  t.same(await exited, [0, null])
 })
 
 t.test('a client that leaves the proxy ends the call, and counts its estimate', async (t) => {
