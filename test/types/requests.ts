@@ -128,29 +128,32 @@ export async function refuse (): Promise<void> {
     )
 }
 
-/** Costs and callers by name, what was granted, and what is reported. */
+/** Permits of a request, and of callers without one. */
 export async function permits (request: SecureChat): Promise<number | null> {
   const app = Fastify()
   await app.register(quotaPlugin)
-  const refusal: QuotaDecision | null = request.quota.refusal
-  const granted: number | null = request.quota.granted('tokens')
+  const ofHook: QuotaPermit = request.quota
+  const refusal: QuotaDecision | null = ofHook.refusal
+  const granted: number | null = ofHook.granted('tokens')
+  const chat = { least: 500, most: 1500 }
   const alice = localAuthentication('alice')
-  const costs = { chat: { least: 500, most: 1500 }, streams: null }
-  const permit: QuotaPermit = await app.quotaAcquire(alice, costs, { reference: 'a job' })
-  const callers = { users: alice, organisations: localAuthentication('acme') }
-  await app.quotaAcquire(callers, ['users', 'organisations'])
-  await permit.charge({ tokens: 256, requests: 0 })
+  const { signal } = new AbortController()
+  const permit: QuotaPermit = await app.quotaAcquire(alice, { chat }, { reference: '7', signal })
+  await app.quotaAcquire({ chat: alice, organisation: alice }, { chat: null, organisation: 1 })
+  await app.quotaAcquire(request, ['chat'] as const)
   await permit.chargeUsage({ total_tokens: 256 })
   const resumed: QuotaPermit = app.quotaResume(await permit.handOver())
   const body: Readable = resumed.meter(null, { interrupted: ({ usage }) => usage })
   // @ts-expect-error A unit has a name.
   permit.granted()
-  // @ts-expect-error Costs are by name.
-  await app.quotaAcquire(request, 'chat', { least: 500, most: 1500 })
+  // @ts-expect-error A cost is a number or a range.
+  await app.quotaAcquire(request, { chat: '256' })
+  // @ts-expect-error Callers are authentications.
+  await app.quotaAcquire({ chat: 'alice' }, 'chat')
   // @ts-expect-error An amount is a number.
   await permit.charge({ tokens: '256' })
-  // @ts-expect-error A request is no caller of a quota.
-  await app.quotaAcquire({ users: request }, ['users'])
+  // @ts-expect-error It is the permit of the hook.
+  request.quota = permit
   return refusal?.limit ?? granted ?? body.readableLength
 }
 
@@ -167,10 +170,12 @@ export const annotated: readonly QuotaOptions[] = [
     }),
     quotas: {
       chat: {
-        perDay: { tokens: 5 },
+        perMonth: { tokens: 5 },
         cost: ({ body }: SecureChat) => ({ least: 1, most: body.prompts.length }),
         unreported: ({ headers }: SecureRequest) => Number(headers['content-length']),
-        timeZone: (authentication) => (authentication.kind === 'local' ? 'Asia/Tokyo' : 'UTC')
+        timeZone: (authentication) => (authentication.kind === 'local' ? 'Asia/Tokyo' : 'UTC'),
+        startsOn: ({ account }) => (account === 'monthly' ? 1 : 17),
+        startsAt: '06:00'
       }
     }
   },
