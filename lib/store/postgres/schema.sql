@@ -411,7 +411,12 @@ BEGIN
   ) VALUES (
     demand.counters, demand.caller, 0, 0, 0, this_period,
     coalesce(demand.window_end, moment + demand.window_length), demand.window_end IS NOT NULL,
-    demand.window_id, moment + demand.window_length + 60000, 0
+    demand.window_id,
+    -- A window whose start a caller can move is kept for longer, so that it stays open until then.
+    60000 + greatest(
+      demand.window_end, coalesce(demand.window_start, moment) + demand.window_length
+    ),
+    0
   )
   ON CONFLICT (counters, caller) DO UPDATE SET count = 0, held = 0, held_before = 0,
     period = excluded.period, ends = excluded.ends, is_zoned = excluded.is_zoned,
