@@ -38,6 +38,8 @@ export function demand (callerKey: string, more: Partial<Demand> = {}): Demand {
     window: 60_000,
     start: null,
     end: null,
+    unit: 'requests',
+    reference: null,
     ...more
   }
 }
@@ -55,12 +57,14 @@ export async function acquireOne (
 
 /** A place of a concurrent request. */
 export function place (limit = 5): Partial<Demand> {
-  return { counters: 'streams.concurrent', window: null, isEstimate: true, limit }
+  const unit = 'concurrent-requests'
+  return { counters: 'streams.concurrent', window: null, isEstimate: true, limit, unit }
 }
 
 /** An estimate of tokens, by default of one of 5 a day. */
 export function estimate (most = 1, more: Partial<Demand> = {}): Partial<Demand> {
-  return { counters: 'chat.tokens.day', least: most, most, isEstimate: true, ...more }
+  const counters = 'chat.tokens.day'
+  return { counters, least: most, most, isEstimate: true, unit: 'tokens', ...more }
 }
 
 /**
