@@ -52,6 +52,7 @@ export type { GivenQuotas } from './permit/given-costs.js'
 export type { Interruption, MeterOptions } from './permit/meter.js'
 export type { QuotaInfo } from './permit/quota.js'
 export type { QuotaPermit } from './permit/quota-permit.js'
+export type { QuotaResumer } from './permit/resume.js'
 export type { FromUsage } from './permit/from-usage.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
 export { InsuredQuotaStore } from './store/insured/insured-store.js'
@@ -80,6 +81,7 @@ export type {
   CallerLimit,
   Limit,
   QuotaDefinition,
-  QuotaOptions
+  QuotaOptions,
+  Wait
 } from './start/options.js'
 export type { Start } from './limit/window-start.js'
