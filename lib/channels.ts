@@ -75,6 +75,24 @@ export interface QuotaPlaceChange extends OfServer {
 /** The channel on which each `QuotaPlaceChange` is published. */
 export const placeChanges = channel('fastify-llm-quota:place')
 
+/** A message that a request waits for room, or does not wait any more. */
+export interface QuotaWaitChange extends OfServer {
+  /** The name of the quota in whose line it waits. */
+  readonly quota: string
+  /** The unit of the quota. */
+  readonly unit: string
+  /** 1 for a request that begins to wait, -1 for one that ends. */
+  readonly change: 1 | -1
+  /**
+   * How long the request waited in all; null if it has just begun, and if it goes on waiting in
+   * the line of another quota.
+   */
+  readonly seconds: number | null
+}
+
+/** The channel on which each `QuotaWaitChange` is published. */
+export const waitChanges = channel('fastify-llm-quota:wait')
+
 /** How long a decision waited for its stores, whether they decided or failed. */
 export interface StoreDuration extends OfServer {
   readonly seconds: number

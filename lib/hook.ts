@@ -77,7 +77,7 @@ export function createQuotaHook (
     done: HookHandlerDoneFunction
   ): Promise<void> {
     const permit = await deciding
-    if (hasResponded()) {
+    if (hasResponded() || permit.isAbandoned) {
       // The operation does not run.
       state.permit ??= permit
       permit.cancel()

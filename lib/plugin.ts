@@ -13,6 +13,7 @@ import { Preferences } from './limit/preferences.js'
 import { createQuotaAcquirer, type QuotaAcquirer } from './permit/acquire.js'
 import { createForgetter, type QuotaForgetter } from './permit/forget.js'
 import { Closing } from './permit/closing.js'
+import { createQuotaResumer, type QuotaResumer } from './permit/resume.js'
 import { QuotaList } from './permit/quota-list.js'
 import { QuotaLog } from './permit/quota-log.js'
 import type { Quota, QuotaInfo } from './permit/quota.js'
@@ -22,6 +23,7 @@ import type { PermitServer } from './permit/requester.js'
 import { addServerQuotas } from './permit/server-quotas.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
 import { Responder } from './refusal/responder.js'
+import { required } from './required.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
 import type { QuotaOptions } from './start/options.js'
 import { assertQuotaOptions } from './start/plugin-checks.js'
@@ -45,6 +47,8 @@ declare module 'fastify' {
     readonly quotas: readonly QuotaInfo[]
     /** Takes a permit in the middle of a handler, or without a request. */
     quotaAcquire: QuotaAcquirer
+    /** Returns a permit that was handed over. */
+    quotaResume: QuotaResumer
     /** Returns the standing of a caller without counting anything. */
     quotaStanding: QuotaStandingReader
     /** Removes a caller's own counter in one quota, or in every one. */
@@ -95,6 +99,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     server: fastify.server,
     quotaLog: new QuotaLog(fastify.log),
     closing: new Closing(),
+    callers: required(quotas.all[0], 'the default quota').callers,
     hostTimeout: preferences.timeout
   }
   const responder = new Responder(options)
@@ -115,6 +120,10 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotas', described)
   addServerQuotas(fastify.server, described)
   fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
+  fastify.decorate(
+    'quotaResume',
+    createQuotaResumer(quotas, server, responder, fastify.log)
+  )
   fastify.decorate('quotaStanding', createStandingReader(quotas, server, fastify.log))
   fastify.decorate('quotaForget', createForgetter(quotas))
   fastify.addHook('onRoute', function quotaRoute (declared) {
@@ -138,7 +147,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.addHook('onClose', async function quotaClose () {
     stopLogging()
   })
-  settleBeforeClosing(fastify, server.closing)
+  settleBeforeClosing(fastify, server.closing, quotas)
 }
 
 /**
@@ -167,24 +176,29 @@ function assertMark (route: KnownRoute, named: Named<Quota>): void {
 }
 
 /**
- * Settles all permits when the server has closed, and before the `onClose` hooks of the host, which
- * close the clients of stores. Fastify has no hook for this. But of the functions for `onClose`,
- * the one that is added last runs first, and all others have been added when the server begins to
- * close. Fastify's types lack the method `onClose`.
+ * Refuses the requests that wait for room when the server begins to close, because their
+ * connections would keep it open. Settles all permits when it has closed, and before the `onClose`
+ * hooks of the host, which close the clients of stores. Fastify has no hook for this. But of the
+ * functions for `onClose`, the one that is added last runs first, and all others have been added
+ * when the server begins to close. Fastify's types lack the method `onClose`.
  */
-function settleBeforeClosing (fastify: FastifyInstance, closing: Closing): void {
-  let isAdded = false
-  function addLast (): void {
+function settleBeforeClosing (
+  fastify: FastifyInstance,
+  closing: Closing,
+  quotas: QuotaList
+): void {
+  function begin (): void {
     // Fastify 5.0.0 runs a `preClose` hook twice.
-    if (isAdded) return
-    isAdded = true
+    if (closing.hasBegun) return
+    closing.begin()
+    for (const { lines } of quotas.all) lines?.close()
     Reflect.get(fastify, 'onClose').call(fastify, () => closing.endAll())
   }
   fastify.addHook('preClose', async function quotaPreClose () {
-    addLast()
+    begin()
   })
   // Where a `preClose` hook of the host throws, Fastify runs no later one, and closes the server.
-  whenClosed(fastify.server, addLast)
+  whenClosed(fastify.server, begin)
 }
 
 /** The functions that run when a server has closed, for each scope that the plugin is in. */

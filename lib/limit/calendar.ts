@@ -1,31 +1,13 @@
-import { format } from '../errors.js'
-import { checkThat } from '../option-checks.js'
-import { ignoreRejection } from '../promises.js'
-import { required } from '../required.js'
-import type { QuotaPeriod } from './limit.js'
+import type { QuotaPeriod } from './limit-kinds.js'
+import type { LocalTime } from './local-time.js'
 
 const hour = 3_600_000
 const day = 24 * hour
 
-/** The largest difference of a time zone from UTC, rounded up, in milliseconds. */
-const largestOffset = 16 * hour
+/** By how much the clocks of a time zone are set back at most, in milliseconds. */
+const longestChange = 3 * hour
 
-const timeZoneRule = 'must be the name of an IANA time zone, such as Europe/Berlin'
-
-/** Whether a value is the name of a time zone. An offset such as +01:00 is no name. */
-function isTimeZone (value: unknown): value is string {
-  if (typeof value !== 'string' || !/^[A-Za-z]/.test(value)) return false
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: value }).format(0)
-    return true
-  } catch {
-    return false
-  }
-}
-
-export const assertTimeZone = checkThat(timeZoneRule, isTimeZone)
-
-/** What a calendar divides the time into. Weeks begin on Monday. */
+/** What a calendar divides the time into. */
 export type CalendarPeriod = 'day' | 'week' | 'month'
 
 /** Whether the windows of a quota can be those of a time zone. */
@@ -33,139 +15,125 @@ export function isCalendarPeriod (period: QuotaPeriod): period is CalendarPeriod
   return period === 'day' || period === 'week' || period === 'month'
 }
 
-/** A day, week or month of a time zone, in milliseconds since the epoch. */
-export interface CalendarWindow {
-  readonly start: number
-  /** When the next one starts. */
-  readonly end: number
+/**
+ * Returns the length of the longest day, week or month of a time zone, in milliseconds.
+ *
+ * @param length How long it is if the clocks are not changed.
+ */
+export function longestInTimeZone (length: number): number {
+  return length + longestChange
 }
 
-/** The days, weeks or months of a time zone (docs/rules.md, "Time zones"). */
-export class Calendar {
-  readonly #format: Intl.DateTimeFormat
-
-  /** The window that was asked for last. */
-  #known: CalendarWindow = { start: Infinity, end: -Infinity }
+/** A window of a calendar, in milliseconds since the epoch. */
+export class CalendarWindow {
+  readonly #calendar: Calendar
 
   constructor (
-    readonly period: CalendarPeriod,
-    timeZone: string
+    calendar: Calendar,
+    readonly start: number,
+    /** When the next one starts. */
+    readonly end: number
   ) {
-    this.#format = new Intl.DateTimeFormat('en-US', {
-      timeZone,
-      calendar: 'iso8601',
-      numberingSystem: 'latn'
-    })
+    this.#calendar = calendar
   }
 
   /**
-   * Returns the day, week or month of a time. They follow each other without gaps, and none depends
-   * on when it is asked for, so that processes with different clocks agree on each.
+   * Returns when a counter opens its next window: when the first window of this calendar starts
+   * that does so when the open one has ended or later. That is not the end of this window if the
+   * counter opened its window by another calendar, because the time zone or the start of the caller
+   * has changed, or if the clocks of two processes differ.
+   *
+   * @param end When the open window of the counter ends.
+   */
+  startAfter (end: number): number {
+    if (end <= this.end) return this.end
+    const window = this.#calendar.windowOf(end)
+    return window.start === end ? end : window.end
+  }
+}
+
+/** When the windows of a calendar start. */
+interface CalendarStart {
+  readonly period: CalendarPeriod
+  /** Of a week, the days since Monday; of a month, the day of the month, from 1 to 31. */
+  readonly startDay: number
+  /** Milliseconds since midnight. */
+  readonly startsAt: number
+}
+
+/**
+ * The days, weeks or months of a time zone (docs/rules.md, "Time zones"). Each window ends when the
+ * next one starts, and depends on nothing but the calendar, so that processes with different clocks
+ * agree on all.
+ *
+ * Dates are the local times at which they begin.
+ */
+export class Calendar {
+  readonly #start: CalendarStart
+  readonly #localTime: LocalTime
+  #latest: CalendarWindow | undefined
+
+  constructor (start: CalendarStart, localTime: LocalTime) {
+    this.#start = start
+    this.#localTime = localTime
+  }
+
+  /**
+   * Returns the window of a time.
    *
    * @param time Milliseconds since the epoch.
    */
   windowOf (time: number): CalendarWindow {
-    const isKnown = time >= this.#known.start && time < this.#known.end
-    if (!isKnown) this.#known = this.#determine(time)
-    return this.#known
+    const latest = this.#latest
+    if (latest !== undefined && time >= latest.start && time < latest.end) return latest
+    const window = this.#determine(time)
+    this.#latest = window
+    return window
   }
 
   #determine (time: number): CalendarWindow {
-    const first = firstDateOf(this.period, this.#dateOf(time))
-    const next = nextFirstDate(this.period, first)
-    const start = this.#startOf(first)
-    const end = this.#startOf(next)
-    // Where clocks are set back across midnight, both dates occur twice, and the later one starts
-    // at one of the two midnights, always the same.
-    if (time < start) {
-      return { start: this.#startOf(firstDateOf(this.period, first - day)), end: start }
+    const { startsAt } = this.#start
+    const sinceStartOfDay = this.#localTime.at(time) - startsAt
+    let date = this.#latestStart(Math.floor(sinceStartOfDay / day) * day)
+    let start = this.#localTime.timeOf(date + startsAt)
+    let next = this.#startAfter(date)
+    let end = this.#localTime.timeOf(next + startsAt)
+    // Clocks that were set back show an earlier date again although the next window has started.
+    while (end <= time) {
+      date = next
+      start = end
+      next = this.#startAfter(date)
+      end = this.#localTime.timeOf(next + startsAt)
     }
-    if (time >= end) {
-      return { start: end, end: this.#startOf(nextFirstDate(this.period, next)) }
-    }
-    return { start, end }
+    return new CalendarWindow(this, start, end)
   }
 
-  /**
-   * Returns when a local date starts: by bisection, a time just before which the local date is
-   * earlier, and at which it is not.
-   */
-  #startOf (date: number): number {
-    let before = date - largestOffset
-    let after = date + largestOffset
-    while (after - before > 1) {
-      const middle = Math.floor((before + after) / 2)
-      if (this.#dateOf(middle) >= date) after = middle
-      else before = middle
+  /** Returns the latest date, not after the given one, at which a window starts. */
+  #latestStart (date: number): number {
+    const { period, startDay } = this.#start
+    if (period === 'day') return date
+    const utc = new Date(date)
+    if (period === 'week') {
+      const sinceMonday = (utc.getUTCDay() + 6) % 7
+      return date - ((sinceMonday - startDay + 7) % 7) * day
     }
-    return after
+    const start = this.#startInMonth(utc.getUTCFullYear(), utc.getUTCMonth())
+    if (start <= date) return start
+    return this.#startInMonth(utc.getUTCFullYear(), utc.getUTCMonth() - 1)
   }
 
-  /** Returns the local date, as the time at which the same date begins in UTC. */
-  #dateOf (time: number): number {
-    const parts = this.#format.formatToParts(time)
-    return Date.UTC(numberIn(parts, 'year'), numberIn(parts, 'month') - 1, numberIn(parts, 'day'))
+  /** Returns the date at which the window after the one of a date starts. */
+  #startAfter (date: number): number {
+    const { period } = this.#start
+    if (period === 'day') return date + day
+    if (period === 'week') return date + 7 * day
+    const utc = new Date(date)
+    return this.#startInMonth(utc.getUTCFullYear(), utc.getUTCMonth() + 1)
   }
-}
 
-/** Returns the first date of the day, week or month that a date belongs to. */
-function firstDateOf (period: CalendarPeriod, date: number): number {
-  const utc = new Date(date)
-  if (period === 'day') return date
-  if (period === 'month') return Date.UTC(utc.getUTCFullYear(), utc.getUTCMonth(), 1)
-  const daysSinceMonday = (utc.getUTCDay() + 6) % 7
-  return date - daysSinceMonday * day
-}
-
-/** Returns the first date of the next day, week or month. */
-function nextFirstDate (period: CalendarPeriod, firstDate: number): number {
-  if (period === 'day') return firstDate + day
-  if (period === 'week') return firstDate + 7 * day
-  const utc = new Date(firstDate)
-  return Date.UTC(utc.getUTCFullYear(), utc.getUTCMonth() + 1, 1)
-}
-
-function numberIn (
-  parts: readonly Intl.DateTimeFormatPart[],
-  type: 'year' | 'month' | 'day'
-): number {
-  const part = required(
-    parts.find((each) => each.type === type),
-    `the ${type} of the formatted date`
-  )
-  return Number(part.value)
-}
-
-/** How many time zones a quota remembers. Determining a day anew takes about 0.2 ms. */
-const mostCalendars = 100
-
-/** The calendars of the time zones of a quota's callers. The oldest one is evicted. */
-export class Calendars {
-  readonly #byTimeZone = new Map<string, Calendar>()
-
-  constructor (readonly period: CalendarPeriod) {}
-
-  /**
-   * Returns the calendar of a time zone.
-   *
-   * @param timeZone What the host's function returned.
-   * @throws {TypeError} If it is not the name of a time zone.
-   */
-  of (timeZone: unknown): Calendar {
-    if (typeof timeZone === 'string') {
-      const known = this.#byTimeZone.get(timeZone)
-      if (known !== undefined) return known
-    }
-    if (!isTimeZone(timeZone)) {
-      ignoreRejection(timeZone)
-      throw new TypeError(`timeZone ${timeZoneRule}; it got ${format(timeZone)}`)
-    }
-    const calendar = new Calendar(this.period, timeZone)
-    const [oldest] = this.#byTimeZone.keys()
-    if (oldest !== undefined && this.#byTimeZone.size >= mostCalendars) {
-      this.#byTimeZone.delete(oldest)
-    }
-    this.#byTimeZone.set(timeZone, calendar)
-    return calendar
+  /** @param month From 0. It can be -1 or 12, of the year before or after. */
+  #startInMonth (year: number, month: number): number {
+    const lastDay = new Date(Date.UTC(year, month + 1, 0)).getUTCDate()
+    return Date.UTC(year, month, Math.min(this.#start.startDay, lastDay))
   }
 }

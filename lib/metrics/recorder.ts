@@ -7,10 +7,12 @@ import {
   quotaDecisions,
   quotaSettlements,
   storeDurations,
+  waitChanges,
   type PreferenceFailure,
   type QuotaDecisionMessage,
   type QuotaPlaceChange,
   type QuotaSettlement,
+  type QuotaWaitChange,
   type StoreDuration
 } from '../channels.js'
 import type { QuotaDecision, UnavailableReason } from '../permit/decision.js'
@@ -52,10 +54,21 @@ const reasonsByOutcome: Readonly<Record<QuotaDecision['outcome'], readonly strin
 /** The upper bounds of `llm_quota_store_duration_seconds`, in seconds. */
 const durationBuckets = [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5]
 
+/** The upper bounds of `llm_quota_wait_seconds`, in seconds. No wait is longer than the last. */
+const waitBuckets = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
+
 const placeUnit = 'concurrent-requests'
 
 /** What listens to a channel. */
 type Subscription = readonly [channel: Channel, listener: (message: unknown) => void]
+
+/** The requests of a server that run or wait now, by quota. */
+interface ServerRequests {
+  readonly concurrent: Map<string, number>
+  readonly waiting: Map<string, number>
+  /** The unit of each quota that requests have waited for. */
+  readonly units: Map<string, string>
+}
 
 /** Counts in one registry what the quotas of servers publish. */
 export class Recorder {
@@ -66,9 +79,10 @@ export class Recorder {
   readonly #failedSettlements: Counter<LabelOfQuota>
   readonly #failedPreferences: Counter<'preference'>
   readonly #durations: Histogram
+  readonly #waits: Histogram<LabelOfQuota>
 
-  /** The concurrent requests of each server until it closes, by quota. */
-  readonly #servers = new Map<object, Map<string, number>>()
+  /** The requests of each server until it closes. */
+  readonly #servers = new Map<object, ServerRequests>()
 
   /** What was counted too much, by quota and unit: a counter can never decrease. */
   readonly #excess = new Map<string, number>()
@@ -142,6 +156,17 @@ export class Recorder {
         registers: []
       })
     )
+    this.#addWaiting(registry)
+    this.#waits = added(
+      registry,
+      new Histogram({
+        name: 'llm_quota_wait_seconds',
+        help: 'How long requests waited for room, whether they got it or not.',
+        labelNames: labelsOfQuota,
+        buckets: waitBuckets,
+        registers: []
+      })
+    )
     addStoreMetrics(registry, () => this.#quotas())
   }
 
@@ -149,9 +174,9 @@ export class Recorder {
   record (fastify: FastifyInstance): void {
     const { server } = fastify
     if (this.#servers.has(server)) return
-    const concurrent = new Map<string, number>()
-    this.#servers.set(server, concurrent)
-    const subscriptions = this.#subscriptionsOf(server, concurrent)
+    const requests = { concurrent: new Map(), waiting: new Map(), units: new Map() }
+    this.#servers.set(server, requests)
+    const subscriptions = this.#subscriptionsOf(server, requests)
     for (const [{ name }, listener] of subscriptions) subscribe(name, listener)
     fastify.addHook('onReady', async () => {
       this.#startUsed(server)
@@ -162,10 +187,7 @@ export class Recorder {
     })
   }
 
-  #subscriptionsOf (
-    server: object,
-    concurrent: Map<string, number>
-  ): readonly Subscription[] {
+  #subscriptionsOf (server: object, requests: ServerRequests): readonly Subscription[] {
     return [
       listen<QuotaDecisionMessage>(quotaDecisions, server, (message) => {
         this.#countDecision(message)
@@ -174,7 +196,10 @@ export class Recorder {
         this.#countSettlement(message)
       }),
       listen<QuotaPlaceChange>(placeChanges, server, (message) => {
-        countPlace(concurrent, message)
+        change(requests.concurrent, message)
+      }),
+      listen<QuotaWaitChange>(waitChanges, server, (message) => {
+        this.#countWait(requests, message)
       }),
       listen<PreferenceFailure>(preferenceFailures, server, ({ preference }) => {
         this.#failedPreferences.inc({ preference })
@@ -233,6 +258,31 @@ export class Recorder {
     this.#failedSettlements.inc({ quota, unit }, failed ? 1 : 0)
   }
 
+  #countWait ({ waiting, units }: ServerRequests, message: QuotaWaitChange): void {
+    const { quota, unit, seconds } = message
+    units.set(quota, unit)
+    change(waiting, message)
+    if (seconds !== null) this.#waits.observe({ quota, unit }, seconds)
+  }
+
+  #addWaiting (registry: QuotaMetricsRegistry): void {
+    const servers = this.#servers
+    registry.registerMetric(
+      new Gauge({
+        name: 'llm_quota_waiting',
+        help: 'Requests that wait for room in this process; a sum over instances is the total.',
+        labelNames: labelsOfQuota,
+        registers: [],
+        collect () {
+          this.reset()
+          for (const { waiting, units } of servers.values()) {
+            for (const [quota, unit] of units) this.inc({ quota, unit }, waiting.get(quota))
+          }
+        }
+      })
+    )
+  }
+
   #addConcurrent (registry: QuotaMetricsRegistry): void {
     const servers = this.#servers
     registry.registerMetric(
@@ -243,7 +293,7 @@ export class Recorder {
         registers: [],
         collect () {
           this.reset()
-          for (const concurrent of servers.values()) {
+          for (const { concurrent } of servers.values()) {
             for (const [quota, count] of concurrent) this.inc({ quota, unit: placeUnit }, count)
           }
         }
@@ -271,8 +321,13 @@ function listen<Message extends { readonly server: object }> (
   ]
 }
 
-function countPlace (concurrent: Map<string, number>, { quota, change }: QuotaPlaceChange): void {
-  concurrent.set(quota, (concurrent.get(quota) ?? 0) + change)
+/** Changes how many requests of a quota run or wait. */
+function change (
+  requests: Map<string, number>,
+  message: QuotaPlaceChange | QuotaWaitChange
+): void {
+  const { quota, change } = message
+  requests.set(quota, (requests.get(quota) ?? 0) + change)
 }
 
 /** Registers a metric and returns it. */

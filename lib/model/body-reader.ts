@@ -6,7 +6,7 @@ import { propertyOf } from './counts.js'
 import { isLastChunk, isPartial } from './ending.js'
 import { UsageReader } from './reader.js'
 import { TextCounter } from './text.js'
-import type { ModelUsage } from './usage.js'
+import { modelOf, type ModelUsage } from './usage.js'
 
 /** The data with which OpenAI's API ends a stream. */
 const lastData = '[DONE]'
@@ -30,7 +30,8 @@ export class BodyReader {
   /** Nothing more can be read. */
   #hasStopped = false
   #hasReadChunk = false
-  #knowsModel = false
+  #model: string | null = null
+  #chunksWithoutModel = 0
   /** That of most chunks of a stream, which are not parsed. */
   #shape: ChunkShape | null = null
   #lastMeasured: MeasuredChunk | null = null
@@ -50,6 +51,16 @@ export class BodyReader {
   /** The bytes in UTF-8 of what the model wrote: content, reasoning and arguments of tools. */
   get textBytes (): number {
     return this.#textCounter.bytes
+  }
+
+  /** The name of the model; null as long as it is not stated. */
+  get model (): string | null {
+    return this.#model
+  }
+
+  /** Whether an API ends a body as this one has ended so far. */
+  get hasLastChunk (): boolean {
+    return this.#hasLastChunk
   }
 
   /** Whether all of the body could be read. False for a compressed one. */
@@ -132,8 +143,9 @@ export class BodyReader {
     const isLast = isLastChunk(chunk)
     if (isLast) this.#hasLastChunk = true
     const mayStateUsage = usageMarks.some((mark) => text.includes(mark))
-    if (mayStateUsage || !this.#knowsModel) this.#readUsage(chunk)
-    else if (!isLast) this.#learnShape({ json: text, textBytes })
+    const looksForModel = this.#model === null && this.#chunksWithoutModel < mostWithoutModel
+    if (mayStateUsage || looksForModel) this.#readUsage(chunk)
+    if (!mayStateUsage && !isLast) this.#learnShape({ json: text, textBytes })
   }
 
   /** A text that comes later than an end or a usage shows that this was not the last one. */
@@ -146,7 +158,8 @@ export class BodyReader {
   #readUsage (chunk: object): void {
     const earlier = this.usage
     this.#usageReader.read(chunk)
-    this.#knowsModel = true
+    this.#model = modelOf(chunk) ?? this.#model
+    if (this.#model === null) this.#chunksWithoutModel += 1
     // Anthropic's first event states the output before there is any.
     const isFinal = propertyOf(chunk, 'type') !== 'message_start'
     if (this.usage !== earlier) this.#isUsageFinal = isFinal
@@ -160,6 +173,9 @@ export class BodyReader {
     this.#lastMeasured = chunk
   }
 }
+
+/** In so many chunks a model is looked for. Later, only in those that can state a usage. */
+const mostWithoutModel = 10
 
 /** After so many chunks in a row of which no two have a shape, none is looked for. */
 const mostShapesNotFound = 20

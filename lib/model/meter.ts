@@ -19,7 +19,12 @@ export interface BodyEnd {
   readonly textBytes: number
   /** Whether the body ended as its API ends one, with a usage that no further text followed. */
   readonly isComplete: boolean
-  /** Who ended it early: who reads the stream, or the source, which failed; null if nobody did. */
+  /** The name of the model; null if it was not stated. */
+  readonly model: string | null
+  /**
+   * Who ended it early: who reads the stream, or the source, which failed or ended before its API
+   * does; null if nobody did.
+   */
   readonly by: 'caller' | 'source' | null
   /** False if not all of the body could be read, for example because it is compressed. */
   readonly isReadable: boolean
@@ -79,7 +84,7 @@ class MeteredBody extends Readable {
     if (this.destroyed) return
     if (bytes === null) {
       this.#reader.end()
-      this.#end(null)
+      this.#end(this.#reader.hasLastChunk ? null : 'source')
       this.push(null)
       return
     }
@@ -90,8 +95,8 @@ class MeteredBody extends Readable {
   #end (by: BodyEnd['by']): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    const { usage, textBytes, isComplete, isReadable } = this.#reader
-    this.#onEnd({ usage, textBytes, isComplete, by, isReadable })
+    const { usage, textBytes, model, isComplete, isReadable } = this.#reader
+    this.#onEnd({ usage, textBytes, model, isComplete, by, isReadable })
   }
 }
 

@@ -94,11 +94,13 @@ export function createQuotaAcquirer (parts: HandlerPermitParts): QuotaAcquirer {
       callers,
       reference: reference ?? referenceOf(request),
       log: request?.log ?? log,
-      response: knownStateOf(request) ?? null
+      response: knownStateOf(request) ?? null,
+      signal
     })
     const operation = request === null ? null : operationOf(request)
     const matches = named.quotas.map((quota) => ({ quota, operation }))
     const permit = await takePermit(matches, requester, named.costs)
+    if (permit.isAbandoned) signal?.throwIfAborted()
     permit.follow()
     return new PermitHandle({ permit, pending: undefined }, server, refuser)
   }

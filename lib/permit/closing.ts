@@ -22,6 +22,17 @@ export class Closing {
   readonly #permits: OpenPermit[] = []
   #pending = new Pending()
   #isClosing = false
+  #hasBegun = false
+
+  /** Whether the server has begun to close, so that no request waits for room any more. */
+  get hasBegun (): boolean {
+    return this.#hasBegun
+  }
+
+  /** The server begins to close. */
+  begin (): void {
+    this.#hasBegun = true
+  }
 
   add (permit: OpenPermit): void {
     // A decision that was made while the server closed.

@@ -1,4 +1,5 @@
 import { quotaDecisions, type QuotaDecisionMessage } from '../channels.js'
+import type { CalendarWindow } from '../limit/calendar.js'
 import { required } from '../required.js'
 import { hasRoom } from '../store/counter.js'
 import type { Acquisition, Demand, QuotaCount } from '../store/store.js'
@@ -16,10 +17,11 @@ const waitForHeld = 1000
 /** Decides on a request in one quota by what its store has returned for its demand. */
 export function decideBy (each: QuotaOfRequest, demand: Demand, acquisition: Acquisition): void {
   const { quota } = each
-  const windowRemaining = timeLeft(acquisition, demand)
+  const windowRemaining = timeLeft(acquisition, each.calendarWindow)
   let retryAfter: number | null = null
   if (!acquisition.admitted) {
-    each.wait = waitAfter(acquisition, demand, windowRemaining)
+    each.roomIn = roomIn(acquisition, demand, windowRemaining)
+    each.wait = each.roomIn === 0 ? waitForHeld : each.roomIn
     retryAfter = each.wait === Infinity ? null : secondsOf(each.wait)
   }
   each.acquisition = acquisition
@@ -46,31 +48,33 @@ export function decideBy (each: QuotaOfRequest, demand: Demand, acquisition: Acq
 }
 
 /**
- * Returns how long to wait after a rejection until there can be room, in milliseconds. `Infinity`
- * if there never will be.
+ * Returns how long it takes at least until there can be room, in milliseconds: 0 for what others
+ * hold, which they can settle at any time, and `Infinity` if there never will be.
  */
-function waitAfter (
+function roomIn (
   { count, held }: Acquisition,
   demand: Demand,
   windowRemaining: number | null
 ): number {
   if (!hasRoom(0, demand)) return Infinity
   // A caller waits for what others hold, and not for its window, if nothing else takes the room.
-  if (windowRemaining === null || hasRoom(count - held, demand)) return waitForHeld
+  if (windowRemaining === null || hasRoom(count - held, demand)) return 0
   return windowRemaining
 }
 
 /**
- * Returns the milliseconds until the window of a count ends; null if it has no window. A window of
- * a time zone stays open until a day of the caller begins at its end or later. If the time zone has
- * changed, that is not before the present day has ended, too.
+ * Returns the milliseconds until the window of a count is followed by the next one; null if it has
+ * no window.
+ *
+ * @param calendarWindow The day, week or month of the caller, now; null if the quota has none.
  */
 export function timeLeft (
   { windowRemaining, end }: QuotaCount,
-  demand: Pick<Demand, 'end'>
+  calendarWindow: CalendarWindow | null
 ): number | null {
   if (end === undefined) return windowRemaining
-  return Math.max(1, Math.max(end, required(demand.end, 'the end of a window')) - wallClock())
+  const window = required(calendarWindow, 'the window of a count with an end')
+  return Math.max(1, window.startAfter(end) - wallClock())
 }
 
 /** Returns a time as whole seconds, rounded up, as in `Retry-After` (docs/rules.md, "Refusal"). */
@@ -118,8 +122,9 @@ export function publishDecisions (
     if (quotaDecisions.hasSubscribers) {
       quotaDecisions.publish({ server, request, decision } satisfies QuotaDecisionMessage)
     }
-    const { outcome, overflow } = decision
-    const isUsual = (outcome === 'admitted' || outcome === 'disabled') && !overflow
+    const { outcome, overflow, waited } = decision
+    const isAdmitted = outcome === 'admitted' || outcome === 'disabled'
+    const isUsual = isAdmitted && !overflow && waited === 0
     if (!isUsual) quotaLog.decided(decision, request, requester.log)
   }
 }

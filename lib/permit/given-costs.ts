@@ -38,11 +38,17 @@ export function namedQuotas (given: unknown, list: QuotaList): NamedQuotas {
 /** Returns the names with the cost of each, which is not checked; null if none is given. */
 function entriesIn (given: unknown): readonly [name: string, cost: unknown][] {
   if (typeof given === 'string') return [[given, null]]
-  if (Array.isArray(given)) return given.map((name: string) => [name, null])
+  if (Array.isArray(given)) return given.map(entryOf)
   if (isPlain(given)) return entriesOf(given)
   ignoreRejection(given)
   const rule = 'must be a name, an array of names, or a plain object with costs by name'
   throw new OptionError('quotas', rule, given, formatType)
+}
+
+function entryOf (name: string): [name: string, cost: null] {
+  // It is unknown, and reported as such.
+  if (typeof name !== 'string') ignoreRejection(name)
+  return [name, null]
 }
 
 function rangeFor (quota: Quota, cost: unknown): CostRange {

@@ -1,3 +1,5 @@
+import type { HandedOverHolding } from './handed-over.js'
+
 /**
  * What one quota gave one request: a `Counted` (requests), a `Place` (concurrent requests), or a
  * `Usage` (any other unit). Its functions never reject.
@@ -9,8 +11,16 @@ export interface Holding {
   readonly isFinal: boolean
   /** Adds to what was reported as used. */
   report(amount: number): Promise<void>
+  /** Keeps the grant until something is reported, even if the permit ends before. */
+  expectReport(): void
   /** Ends the permit: the store counts what was used from now on. */
   end(): Promise<void>
+  /**
+   * Leaves the end of the permit to another process. What it counts stays counted.
+   *
+   * @returns What the other process needs; null if only this one can settle it.
+   */
+  handOver(): Promise<HandedOverHolding | null>
   /** Ends a permit whose operation does not run. */
   cancel(): Promise<void>
 }

@@ -2,11 +2,21 @@ import { isPromise, then, type Eventual } from '../promises.js'
 import type { OpenPermit } from './closing.js'
 import { Counted } from './counted.js'
 import type { QuotaDecision } from './decision.js'
+import { canBeHandedOver } from './hand-over.js'
+import { writeHandedOver } from './handed-over.js'
 import type { Holding } from './holding.js'
 import { Place } from './place.js'
+import { takesUsage, type Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 import { Usage } from './usage.js'
+
+/** A shadow quota of a request, and what the request has of it. */
+export interface Shadow {
+  readonly quota: Quota
+  /** It refuses nothing. */
+  readonly permit: Eventual<Permit>
+}
 
 /** What has been decided on a request. */
 export interface Decided {
@@ -14,8 +24,10 @@ export interface Decided {
   readonly refusal: QuotaDecision | null
   /** Those of an admitted request, in the order of its quotas, or the one that refuses it. */
   readonly decisions: readonly QuotaDecision[]
-  /** The permits of its shadow quotas, one for each. They refuse nothing. */
-  readonly shadows?: readonly Eventual<Permit>[]
+  /** Default: none. */
+  readonly shadows?: readonly Shadow[]
+  /** Whether a wait has ended because the decision concerns nobody any more. */
+  readonly isAbandoned?: boolean
 }
 
 /** What a request has of its quotas: the decisions, and a holding of each quota that counted it. */
@@ -25,23 +37,30 @@ export class Permit implements OpenPermit {
   readonly quotas: readonly QuotaOfRequest[]
   readonly refusal: QuotaDecision | null
   readonly decisions: readonly QuotaDecision[]
+  /**
+   * Whether the request was left while it waited for room, by its caller or by the host: it is
+   * refused, but nobody gets the refusal.
+   */
+  readonly isAbandoned: boolean
   /** Whether something is to be settled when the permit ends. */
   mustBeSettled = false
   position: number | undefined = undefined
-  readonly #shadows: readonly Eventual<Permit>[]
+  readonly #shadows: readonly Shadow[]
   #settled: Promise<void> | undefined
+  #handedOver: Promise<string> | undefined
 
   constructor (requester: Requester, quotas: readonly QuotaOfRequest[], decided: Decided) {
-    const { refusal, decisions, shadows = none } = decided
+    const { refusal, decisions, shadows = none, isAbandoned = false } = decided
     this.requester = requester
     this.quotas = quotas
     this.refusal = refusal
     this.decisions = decisions
+    this.isAbandoned = isAbandoned
     this.#shadows = shadows
     if (refusal !== null) return
-    let mustBeSettled = shadows.some((shadow) => isPromise(shadow) || shadow.mustBeSettled)
+    let mustBeSettled = shadows.some(mustBeSettledLater)
     for (const each of quotas) {
-      each.holding = holdingOf(each, requester)
+      each.holding ??= holdingOf(each, requester)
       if (each.holding !== null && !each.holding.isFinal) mustBeSettled = true
     }
     if (mustBeSettled) this.#open()
@@ -58,7 +77,8 @@ export class Permit implements OpenPermit {
   granted (unit: string): number | null {
     let least: number | null = null
     for (const { quota, holding, limit } of this.quotas) {
-      if (quota.unit !== unit || holding === null || limit === Infinity) continue
+      if (quota.unit !== unit || !quota.isEnforced) continue
+      if (holding === null || limit === Infinity) continue
       least = Math.min(least ?? holding.granted, holding.granted)
     }
     return least
@@ -66,22 +86,57 @@ export class Permit implements OpenPermit {
 
   /** Whether one of its quotas counts a unit, even if it is disabled or has no room. */
   counts (unit: string): boolean {
-    return this.quotas.some(({ quota }) => quota.unit === unit)
+    return (
+      this.quotas.some(({ quota }) => quota.unit === unit) ||
+      this.#shadows.some(({ quota }) => quota.unit === unit)
+    )
+  }
+
+  /** Whether a model's usage changes what one of its quotas counts. */
+  get countsUsage (): boolean {
+    return (
+      this.quotas.some(({ quota }) => takesUsage(quota)) ||
+      this.#shadows.some(({ quota }) => takesUsage(quota))
+    )
+  }
+
+  /** Keeps what was granted until a model's usage is reported, even if the permit ends before. */
+  expectUsage (): void {
+    for (const { quota, holding } of this.quotas) {
+      if (takesUsage(quota)) holding?.expectReport()
+    }
+    for (const { permit } of this.#shadows) then(permit, (shadow) => shadow.expectUsage())
   }
 
   /** Reports what was used of a unit, also after the permit has ended. Never rejects. */
   async report (unit: string, amount: number): Promise<void> {
+    await this.reportEach(({ quota }) => (quota.unit === unit ? amount : null))
+  }
+
+  /**
+   * Reports what was used in each quota that admitted the request, also after the permit has ended,
+   * but not after it was handed over. Never rejects.
+   *
+   * @param amountOf Returns the amount in the unit of the quota; null for no report.
+   */
+  async reportEach (amountOf: (each: QuotaOfRequest) => number | null): Promise<void> {
+    if (this.#handedOver !== undefined) {
+      this.requester.server.quotaLog.wrongReport(new TypeError(afterHandOver))
+      return
+    }
     const reports: PromiseLike<void>[] = []
-    for (const { quota, holding } of this.quotas) {
-      if (quota.unit !== unit || holding === null) continue
+    for (const each of this.quotas) {
+      const { holding } = each
+      const amount = holding === null ? null : amountOf(each)
+      if (holding === null || amount === null) continue
       reports.push(holding.report(amount))
       if (!this.mustBeSettled) {
         this.#open()
         this.follow()
       }
     }
-    for (const shadow of this.#shadows) {
-      reports.push(Promise.resolve(then(shadow, (permit) => permit.report(unit, amount))))
+    for (const { permit } of this.#shadows) {
+      reports.push(Promise.resolve(then(permit, (shadow) => shadow.reportEach(amountOf))))
     }
     const reported = Promise.all(reports)
     this.requester.server.closing.waitFor(reported)
@@ -108,6 +163,45 @@ export class Permit implements OpenPermit {
     return this.#settled
   }
 
+  /** What `await using` does. */
+  dispose (): Promise<void> {
+    return this.end()
+  }
+
+  /**
+   * Leaves the end of the permit to whoever resumes it: nothing is given back, and what it counts
+   * is not held any more.
+   *
+   * @returns The text, the same each time.
+   * @throws {TypeError} If the permit was refused or has ended, if it has places, or if all that it
+   *   counts is counted in this process only.
+   */
+  async handOver (): Promise<string> {
+    const quotas = [...this.quotas, ...(await this.#shadowQuotas())]
+    if (this.#handedOver !== undefined) return await this.#handedOver
+    assertCanBeHandedOver(this, quotas)
+    const handingOver = this.#handOverEach(quotas)
+    this.#handedOver = handingOver
+    // It neither ends with its response nor with the server.
+    this.#settled = handingOver.then(() => {})
+    const { closing } = this.requester.server
+    closing.delete(this)
+    closing.waitFor(handingOver)
+    this.requester.response?.forget(this)
+    return await handingOver
+  }
+
+  async #shadowQuotas (): Promise<QuotaOfRequest[]> {
+    const shadows = await Promise.all(this.#shadows.map(({ permit }) => permit))
+    return shadows.flatMap(({ quotas }) => quotas)
+  }
+
+  async #handOverEach (quotas: readonly QuotaOfRequest[]): Promise<string> {
+    const handing = quotas.map(async ({ holding }) => (await holding?.handOver()) ?? null)
+    const holdings = (await Promise.all(handing)).filter((each) => each !== null)
+    return writeHandedOver({ reference: this.requester.reference, holdings })
+  }
+
   /** Lists it among what ends when the server closes. */
   #open (): void {
     this.mustBeSettled = true
@@ -125,7 +219,9 @@ export class Permit implements OpenPermit {
     for (const { holding } of this.quotas) {
       if (holding !== null) settling.push(settle(holding))
     }
-    for (const shadow of this.#shadows) settling.push(Promise.resolve(then(shadow, settleShadow)))
+    for (const { permit } of this.#shadows) {
+      settling.push(Promise.resolve(then(permit, settleShadow)))
+    }
     // Each by itself, because a server that closes waits as long as a store settles any of them.
     for (const each of settling) closing.waitFor(each)
     await Promise.all(settling)
@@ -133,6 +229,34 @@ export class Permit implements OpenPermit {
 }
 
 const none: readonly never[] = []
+
+const afterHandOver = 'the permit was handed over; report it in the permit that resumes it'
+
+/**
+ * Throws a `TypeError` if no other process can end a permit.
+ *
+ * @param quotas Its quotas, shadow quotas included.
+ */
+function assertCanBeHandedOver (permit: Permit, quotas: readonly QuotaOfRequest[]): void {
+  if (permit.refusal !== null) throw notHandedOver('was refused')
+  if (permit.hasEnded) throw notHandedOver('has ended')
+  if (permit.quotas.some(({ holding }) => holding instanceof Place)) {
+    throw notHandedOver('has places')
+  }
+  const counted = quotas.filter(({ holding }) => holding !== null)
+  if (counted.length > 0 && !counted.some(canBeHandedOver)) {
+    throw notHandedOver('is counted in this process only')
+  }
+}
+
+function notHandedOver (why: string): TypeError {
+  return new TypeError(`fastify-llm-quota: a permit that ${why} cannot be handed over`)
+}
+
+/** Whether the permit of a shadow quota has something to settle, or is not decided yet. */
+function mustBeSettledLater ({ permit }: Shadow): boolean {
+  return isPromise(permit) || permit.mustBeSettled
+}
 
 /** Returns what a quota gave a request; null if it counted nothing. */
 function holdingOf (each: QuotaOfRequest, requester: Requester): Holding | null {

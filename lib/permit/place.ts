@@ -1,5 +1,6 @@
 import { placeChanges, type QuotaPlaceChange } from '../channels.js'
 import { logFailure } from '../log.js'
+import { required } from '../required.js'
 import type { Holding } from './holding.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
@@ -20,16 +21,26 @@ export class Place implements Holding {
   /** Does nothing: a place is taken or free. */
   async report (): Promise<void> {}
 
+  /** Does nothing, as above. */
+  expectReport (): void {}
+
   async end (): Promise<void> {
     // In this process, the request has ended, whatever the store does.
     this.#publish(-1)
-    const { quota, acquisition } = this.#each
+    const { quota, demand, acquisition } = this.#each
     try {
       await quota.store.settle?.(acquisition?.receipt, { count: 1, held: 1 })
+      quota.lines?.freed(required(demand, 'the demand of a place').callerKey)
     } catch (error) {
       const message = 'the quota store failed; a place may stay taken for 30 seconds'
       logFailure(this.#requester.log, error, message, { quota: quota.name })
     }
+  }
+
+  /** Only the place of a shadow quota: a permit with others is not handed over. */
+  async handOver (): Promise<null> {
+    await this.end()
+    return null
   }
 
   cancel (): Promise<void> {

@@ -157,14 +157,15 @@ function addDemand (each: QuotaOfRequest, { server, log }: Requester): undefined
 }
 
 /**
- * Returns what the store of a quota is asked for. Throws if the time zone of the caller, or when
- * its windows begin, cannot be determined.
+ * Returns what the store of a quota is asked for, and notes its calendar window. Throws if the time
+ * zone of the caller, or when its windows begin, cannot be determined.
  */
 export function demandOf (each: QuotaOfRequest): Demand {
   const { quota, limit } = each
   const caller = required(each.caller, 'the caller of a demand')
   const { least, most } = required(each.cost, 'the cost of a demand')
   const window = quota.windowNow === null ? null : quota.windowNow(caller)
+  each.calendarWindow = window
   const isEstimate = quota.unit !== 'requests'
   const isInJournal = isEstimate && quota.longestWindow !== null && quota.isEnforced
   return {

@@ -1,7 +1,12 @@
+import timers from 'node:timers'
 import { format, UnknownQuotaError } from '../errors.js'
 import { createLimitReader } from '../limit/limit-reader.js'
 import type { Preferences } from '../limit/preferences.js'
+import { Lines, type LineTime } from './line.js'
 import type { Quota, QuotaSettings } from './quota.js'
+
+/** With referenced timers: a process that does nothing else must not end before the decision. */
+const lineTime: LineTime = { clock: () => performance.now(), timers }
 
 /** The quotas of a server, in their order. */
 export class QuotaList {
@@ -11,7 +16,9 @@ export class QuotaList {
     this.all = settings.map((each): Quota => ({
       ...each,
       isLimitOfCaller: typeof each.configured === 'function',
-      limitOf: createLimitReader(each, preferences)
+      limitOf: createLimitReader(each, preferences),
+      // A shadow quota refuses nothing that could wait.
+      lines: each.wait === null || !each.isEnforced ? null : new Lines(each.wait.queue, lineTime)
     }))
   }
 

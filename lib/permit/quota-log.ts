@@ -52,20 +52,24 @@ export class QuotaLog {
   }
 
   /**
-   * Logs a decision that refuses, or would in enforce mode, at the level debug. Warns of what
-   * points to a mistake, and of the caller cap.
+   * Logs a decision that refuses, or would in enforce mode, and one after a wait, at the level
+   * debug. Warns of what points to a mistake, and of the caller cap.
    */
   decided (
     decision: QuotaDecision,
     request: FastifyRequest | null,
     log: FastifyBaseLogger
   ): void {
-    const { outcome, reason, quota, operation, overflow } = decision
+    const { outcome, reason, quota, operation, overflow, waited } = decision
     if (overflow) {
       const message =
         'the quota tracks as many callers as maxTrackedCallers allows; ' +
         'further callers share the overflow counter'
       this.#warnOnce(log, `overflow ${quota}`, { quota }, message)
+    }
+    if (outcome === 'admitted' && waited > 0) {
+      const properties = { outcome, quota, operation, waited }
+      logLine(log, 'debug', properties, 'the quota admits a request that has waited for room')
     }
     if (outcome === 'admitted' || outcome === 'disabled') return
     if (!levelsAboveDebug.includes(log.level)) logRefusal(decision, log)
@@ -111,6 +115,41 @@ export class QuotaLog {
     const message =
       'what a request has used was reported with an invalid amount, which is not counted'
     this.#minuteLog.failure('report', this.#log, error, message)
+  }
+
+  /** Logs that a usage in a report states nothing, and is not counted. */
+  wrongUsage (error: unknown): void {
+    const message = 'what a model has used was reported without a usage; it is not counted'
+    this.#minuteLog.failure('usage', this.#log, error, message)
+  }
+
+  /** Logs that the function `fromUsage` of a quota failed. */
+  fromUsageFailed (error: unknown, quota: string, log: FastifyBaseLogger): void {
+    const message = 'fromUsage failed; the request counts what it was granted'
+    this.#minuteLog.failure(`fromUsage ${quota}`, log, error, message, { quota })
+  }
+
+  /** Logs that the function `interrupted` of a meter failed. */
+  interruptedFailed (error: unknown): void {
+    const message =
+      'interrupted failed; the request counts at least what it was granted and what has arrived'
+    this.#minuteLog.failure('interrupted', this.#log, error, message)
+  }
+
+  /** Warns that a response of a model stated no usage. */
+  bodyWithoutUsage (): void {
+    const message =
+      "a model's response stated no usage, so that the request counts at least what it was " +
+      'granted; a stream of the API of OpenAI states it with stream_options.include_usage'
+    this.#minuteLog.line('body without usage', this.#log, 'warn', {}, message)
+  }
+
+  /** Logs that a response of a model could not be read. */
+  unreadableBody (): void {
+    const message =
+      "a model's response could not be read, so that the request counts at least what it was " +
+      'granted; if it is compressed, send no accept-encoding to the model'
+    this.#minuteLog.line('unreadable body', this.#log, 'error', {}, message)
   }
 
   /** Logs that the mark of a route failed, whose requests are refused. */
@@ -165,7 +204,7 @@ export class QuotaLog {
 function logRefusal (decision: QuotaDecision, log: FastifyBaseLogger): void {
   const { outcome, reason, quota, operation, enforced, limit, count, held, overflow } = decision
   const caller = decision.callerKey?.slice(0, 8)
-  const { retryAfter } = decision
+  const { retryAfter, waited } = decision
   const properties = {
     outcome,
     reason,
@@ -177,7 +216,8 @@ function logRefusal (decision: QuotaDecision, log: FastifyBaseLogger): void {
     count,
     held,
     retryAfter,
-    overflow
+    overflow,
+    waited
   }
   const verb = enforced ? 'refuses' : 'would refuse'
   logLine(log, 'debug', properties, `the quota ${verb} the request`)

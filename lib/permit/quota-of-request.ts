@@ -1,4 +1,5 @@
 import type { Caller } from '../caller/request-caller.js'
+import type { CalendarWindow } from '../limit/calendar.js'
 import type { Acquisition, Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import type { CostRange } from './cost.js'
@@ -23,6 +24,8 @@ export class QuotaOfRequest {
   cost: CostRange | null
   /** The effective limit; 0 until it is known, and if there is none. */
   limit = 0
+  /** The day, week or month of the caller, as it is asked for; null if the quota has none. */
+  calendarWindow: CalendarWindow | null = null
   /** What the store is asked for; null if the quota is decided on without its store. */
   demand: Demand | null = null
   /** What the store returned; null if it was not asked, or failed. */
@@ -34,6 +37,11 @@ export class QuotaOfRequest {
    * unless the store rejects the request.
    */
   wait = 0
+  /**
+   * How long it takes at least until there can be room, in milliseconds: 0 if others hold it, and
+   * `Infinity` if there never will be. 0 unless the store rejects the request.
+   */
+  roomIn = 0
   /** What an admitted request has of the quota; null if that has counted nothing. */
   holding: Holding | null = null
 
@@ -48,6 +56,11 @@ export class QuotaOfRequest {
     this.operation = operation
     this.reference = reference
     this.cost = cost
+  }
+
+  /** Returns the quota of the same request before it is decided on: caller and cost stay. */
+  anew (): QuotaOfRequest {
+    return new QuotaOfRequest(this.quota, this.operation, this.reference, this.cost)
   }
 
   /** Decides without the store. */

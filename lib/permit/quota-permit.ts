@@ -1,9 +1,13 @@
+import type { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import type { AnyReply } from '../any-request.js'
-import type { Eventual } from '../promises.js'
+import type { ModelBody } from '../model/meter.js'
+import { then, type Eventual } from '../promises.js'
 import { amountsOfReport, type Amounts } from './amounts.js'
 import type { QuotaDecision } from './decision.js'
+import { meterInPermit, readUsage, type MeterOptions } from './meter.js'
 import type { Permit } from './permit.js'
+import { reportUsage } from './report-usage.js'
 import type { PermitServer } from './requester.js'
 
 /**
@@ -45,7 +49,62 @@ export interface QuotaPermit extends AsyncDisposable {
    *   store fails, the error is logged.
    */
   charge(amounts: Amounts): Promise<void>
-  /** Settles what was used and releases the places, once. Never rejects. */
+  /**
+   * Reports what a model used, as `charge` does: in each quota what its `fromUsage` makes of it,
+   * else in tokens.
+   *
+   * @param usage What `usageOf` reads: the body of a response, a usage object, or a result of the
+   *   AI SDK. A value that states none is logged as an error; null and undefined are nothing.
+   */
+  chargeUsage(usage: unknown): Promise<void>
+  /**
+   * Passes the response of a model on, byte for byte and with back-pressure, and charges its usage:
+   * server-sent events, lines of JSON, a JSON array as Gemini streams it, or one JSON object of at
+   * most 16 MiB. If the stream is destroyed, the source is cancelled.
+   *
+   * If the body ended as its API ends one, its usage is charged. Otherwise, if none is stated, if
+   * it is cut off, or if the receiver leaves, the request counts the greatest of what it was
+   * granted, the usage stated so far, and one token for each byte of text that the model wrote, or
+   * what `options.interrupted` returns. A compressed body cannot be read, and counts what was
+   * granted. Meter only responses that are ok: for another one, charge 0.
+   *
+   * @param body The body of the response: a web stream, another async iterable of bytes, or null.
+   * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if the body or an option has a wrong type.
+   *
+   * @example
+   * ```ts
+   * import Fastify from 'fastify'
+   * import { anonymousAuthentication, quotaPlugin } from 'fastify-llm-quota'
+   *
+   * const fastify = Fastify()
+   * await fastify.register(quotaPlugin, { authentication: anonymousAuthentication })
+   * fastify.post('/v1/chat/completions', async (request, reply) => {
+   *   const response = await fetch('https://model.example/v1/chat/completions', {
+   *     method: 'POST',
+   *     body: JSON.stringify(request.body)
+   *   })
+   *   return reply.send(request.quota.meter(response.body))
+   * })
+   * ```
+   */
+  meter(body: ModelBody, options?: MeterOptions): Readable
+  /**
+   * Leaves the end of the permit to another process, or to another attempt of a job, which resumes
+   * it with `fastify.quotaResume`. Nothing is given back: what the permit counts stays counted, as
+   * used and no longer as held. It ends neither with its response nor with the server, and cannot
+   * be charged any more. What was reported before goes with the text.
+   *
+   * @returns A text, the same each time. It holds no identity, only the caller's digest and the
+   *   `reference`. It is not signed: keep it in your own storage, and never give it to a client.
+   * @throws {TypeError} If the permit was refused or has ended, if it has places, or if all that it
+   *   counts is counted in this process only (`MemoryQuotaStore`, a fallback). What is counted so
+   *   beside others is left out.
+   */
+  handOver(): Promise<string>
+  /**
+   * Settles what was used and releases the places, once. Never rejects, but for a permit that
+   * `fastify.quotaResume` returned.
+   */
   end(): Promise<void>
 }
 
@@ -120,11 +179,36 @@ export class PermitHandle implements QuotaPermit {
     await Promise.all(reporting)
   }
 
+  async handOver (): Promise<string> {
+    const permit = await this.#eventual
+    if (permit !== undefined) return await permit.handOver()
+    throw new TypeError('fastify-llm-quota: there is no permit that could be handed over')
+  }
+
+  async chargeUsage (usage: unknown): Promise<void> {
+    if (usage == null) return
+    const { quotaLog } = this.#server
+    const read = readUsage(usage, quotaLog)
+    const permit = this.#source.permit ?? (await this.#source.pending)
+    if (read === null || (permit !== undefined && permit.refusal !== null)) return
+    await reportUsage(permit, read, quotaLog)
+  }
+
+  meter (body: ModelBody, options: MeterOptions = {}): Readable {
+    const metered = meterInPermit(body, options, () => this.#eventual, this.#server.quotaLog)
+    then(this.#eventual, (permit) => permit?.expectUsage())
+    return metered
+  }
+
+  get #eventual (): Eventual<Permit | undefined> {
+    return this.#source.permit ?? this.#source.pending
+  }
+
   async end (): Promise<void> {
     await this.#source.permit?.end()
   }
 
-  [Symbol.asyncDispose] (): Promise<void> {
-    return this.end()
+  async [Symbol.asyncDispose] (): Promise<void> {
+    await this.#source.permit?.dispose()
   }
 }

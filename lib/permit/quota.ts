@@ -1,10 +1,13 @@
 import type { OfRequest, OfRequestOrNone } from '../any-request.js'
 import type { Caller, CallerReader } from '../caller/request-caller.js'
 import type { CalendarWindow } from '../limit/calendar.js'
-import type { LimitOfCaller, LimitReader, QuotaPeriod } from '../limit/limit.js'
+import type { LimitOfCaller, LimitReader } from '../limit/limit.js'
+import type { QuotaPeriod } from '../limit/limit-kinds.js'
 import type { QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import type { Cost, CostRange } from './cost.js'
+import type { FromUsage } from './from-usage.js'
+import type { Lines } from './line.js'
 
 /** A quota of a server, as `fastify.quotas` lists it. */
 export interface QuotaInfo {
@@ -39,13 +42,14 @@ export interface QuotaSettings extends QuotaInfo {
    */
   readonly configured: number | LimitOfCaller<Caller>
   /**
-   * The length of the window in milliseconds, or the longest in a time zone; null for concurrent
-   * requests.
+   * How long a window can stay open, in milliseconds; null for concurrent requests. In a time zone,
+   * that is the longest day, week or month, and twice as long where a function of the host says
+   * when they start.
    */
   readonly longestWindow: number | null
   /**
-   * Returns the day, week or month of a caller, now. Throws if the time zone of the caller cannot
-   * be determined. Null if windows open with the first request.
+   * Returns the day, week or month of a caller, now. Throws if the time zone of the caller, or on
+   * which day its windows start, cannot be determined. Null if windows open with the first request.
    */
   readonly windowNow: ((caller: Caller) => CalendarWindow) | null
   readonly isEnforced: boolean
@@ -53,18 +57,37 @@ export interface QuotaSettings extends QuotaInfo {
   readonly cost: CostRange | OfRequest<Cost | PromiseLike<Cost>>
   /** What a request counts in the end if nothing was reported; undefined for what was granted. */
   readonly unreported: number | OfRequestOrNone<number> | undefined
+  /** What a model's usage is in its unit; undefined for the tokens, if it counts these. */
+  readonly fromUsage: FromUsage | undefined
   /** Whether its definition has an `authentication` of its own. */
   readonly hasOwnCaller: boolean
   /** Whether it has items in the headers `RateLimit-Policy` and `RateLimit`. */
   readonly hasRateLimitHeaders: boolean
   /** Reads the caller whom it counts. Quotas with the same function of the host share a reader. */
   readonly callers: CallerReader
+  /** How long its requests wait for room, and how many; null if they do not. */
+  readonly wait: WaitSettings | null
 }
 
-/** A quota of a server: its settings, and its limit for a request. */
+/** What the host has defined about requests that wait. */
+export interface WaitSettings {
+  /** How long a request waits, in milliseconds. */
+  readonly timeout: number
+  /** How many requests can wait at the same time. */
+  readonly queue: number
+}
+
+/** A quota of a server: its settings, its limit for a request, and who waits. */
 export interface Quota extends QuotaSettings {
+  /** The requests that wait for it; null if none does. */
+  readonly lines: Lines | null
   /** Whether the limit is a function of the caller, who is then determined first. */
   readonly isLimitOfCaller: boolean
   /** Returns the effective limit. */
   readonly limitOf: LimitReader<Caller>
+}
+
+/** Whether a report of a model's usage changes what a quota counts. */
+export function takesUsage ({ unit, fromUsage }: Quota): boolean {
+  return unit === 'tokens' || fromUsage !== undefined
 }

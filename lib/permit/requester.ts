@@ -15,6 +15,8 @@ export interface PermitServer {
   readonly server: object
   readonly quotaLog: QuotaLog
   readonly closing: Closing
+  /** Reads callers by the authentication of the plugin. */
+  readonly callers: CallerReader
   /** How long a function of the host may take to determine a cost, in milliseconds. */
   readonly hostTimeout: number
 }
@@ -43,6 +45,8 @@ interface Who {
   readonly reference: string | null
   readonly log: FastifyBaseLogger
   readonly response: ResponseFollower | null
+  /** Ends a wait for room. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Who asks: a request, or callers without one. */
@@ -55,6 +59,8 @@ export class Requester {
   readonly log: FastifyBaseLogger
   /** Null if the permits of the requester do not end with a response. */
   readonly response: ResponseFollower | null
+  /** Ends a wait for room; undefined if the host gave none. */
+  readonly signal: AbortSignal | undefined
   readonly #given: GivenCallers | null
   readonly #callers: ReadCaller[] = []
 
@@ -64,16 +70,25 @@ export class Requester {
     this.reference = who.reference
     this.log = who.log
     this.response = who.response
+    this.signal = who.signal
     this.#given = who.callers
   }
 
   /** Returns the caller whom a quota counts. Each reader is asked once, whoever shares it. */
   callerOf ({ callers: reader, name }: Quota): Eventual<Caller | Unidentified> {
-    if (this.request === null) return this.#givenCaller(name)
+    return this.request === null ? this.#givenCaller(name) : this.#read(reader, this.request)
+  }
+
+  /** Returns the caller by the authentication of the plugin; null without a request. */
+  pluginCaller (): Eventual<Caller | Unidentified> | null {
+    return this.request === null ? null : this.#read(this.server.callers, this.request)
+  }
+
+  #read (reader: CallerReader, request: FastifyRequest): Eventual<Caller | Unidentified> {
     for (const read of this.#callers) {
       if (read.reader === reader) return read.caller
     }
-    const caller = reader.read(this.request)
+    const caller = reader.read(request)
     this.#callers.push({ reader, caller })
     return caller
   }

@@ -80,7 +80,7 @@ export function createStandingReader (
     const isDisabled = each.decision?.outcome === 'disabled'
     if (each.decision !== null && !isDisabled) throw new StandingError()
     const { counted, demand } = await readCount(each, requester)
-    const windowRemaining = counted === null ? null : timeLeft(counted, demand)
+    const windowRemaining = counted === null ? null : timeLeft(counted, each.calendarWindow)
     const count = counted?.count ?? 0
     const { limit } = each
     return {

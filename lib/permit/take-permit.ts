@@ -7,11 +7,12 @@ import { ask } from './ask.js'
 import type { GivenCosts } from './given-costs.js'
 import { publishDecisions, refusalAmong } from './decide.js'
 import { uncounted, type QuotaDecision } from './decision.js'
-import { Permit } from './permit.js'
+import { Permit, type Shadow } from './permit.js'
 import { prepare } from './prepare.js'
 import type { Quota } from './quota.js'
 import { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
+import { askOrWait, type Waited } from './wait.js'
 
 /** A quota of a request, and the operation that it reaches; null if there is no request. */
 export interface MatchedQuota {
@@ -39,17 +40,26 @@ export function takePermit (
 ): Eventual<Permit> {
   const all: QuotaOfRequest[] = []
   const enforced: QuotaOfRequest[] = []
+  /** Only of interest if the request may wait. */
+  let arrivedAt: number | null = null
   for (const { quota, operation } of matches) {
     const cost = costs?.get(quota.name) ?? null
     const each = new QuotaOfRequest(quota, operation, requester.reference, cost)
     all.push(each)
     if (quota.isEnforced) enforced.push(each)
+    if (quota.lines !== null) arrivedAt ??= performance.now()
   }
   const permit = guarded(
     () =>
       then(prepare(enforced, requester), () => {
         if (hasResponded()) return new Permit(requester, [], { refusal: null, decisions: [] })
-        return then(ask(enforced, requester), () => permitFor(all, enforced, requester))
+        if (arrivedAt === null) {
+          return then(ask(enforced, requester), () => permitFor(all, enforced, requester))
+        }
+        return then(
+          askOrWait(enforced, requester, arrivedAt, hasResponded),
+          (waited) => permitAfter(waited, all, requester)
+        )
       }),
     (error) => {
       logFailure(requester.log, error, 'the quota could not decide on a request, which is refused')
@@ -59,6 +69,24 @@ export function takePermit (
   // A server that closes waits for the decision, which can count something.
   if (isPromise(permit)) requester.server.closing.waitFor(permit)
   return permit
+}
+
+/** Returns the permit of a request that may have waited, whose quotas were decided on anew then. */
+function permitAfter (
+  { quotas, isAbandoned }: Waited,
+  all: readonly QuotaOfRequest[],
+  requester: Requester
+): Eventual<Permit> {
+  if (isAbandoned) {
+    const refusal = refusalAmong(quotas)
+    return new Permit(requester, quotas, { refusal, decisions: [], isAbandoned })
+  }
+  const decided = new Map(quotas.map((each) => [each.quota, each]))
+  return permitFor(
+    all.map((each) => decided.get(each.quota) ?? each),
+    quotas,
+    requester
+  )
 }
 
 /** Returns the permit of a request whose enforced quotas have been asked. */
@@ -110,13 +138,13 @@ function besideShadows (
   enforced: readonly QuotaOfRequest[],
   requester: Requester
 ): Eventual<Permit> {
-  const shadows: Eventual<Permit>[] = []
+  const shadows: Shadow[] = []
   const waiting: PromiseLike<Permit>[] = []
   for (const each of all) {
     if (each.quota.isEnforced) continue
-    const shadow = takeShadow(each, requester)
-    shadows.push(shadow)
-    if (isPromise(shadow)) waiting.push(shadow)
+    const permit = takeShadow(each, requester)
+    shadows.push({ quota: each.quota, permit })
+    if (isPromise(permit)) waiting.push(permit)
   }
   function decided (): Permit {
     return new Permit(requester, enforced, { refusal: null, decisions: decisionsOf(all), shadows })

@@ -90,10 +90,11 @@ export class Tally {
 
   /** After a failure, the store may have applied it, so it is not asked again. */
   async #settle ({ receipt }: Part, less: Settled): Promise<void> {
-    const { store } = this.#quota
+    const { store, lines } = this.#quota
     try {
       if (store.settle === undefined) throw new TypeError('the quota store has no function settle')
       await store.settle(receipt, less)
+      lines?.freed(this.#demand.callerKey)
     } catch (error) {
       this.#noteFailure(error)
     }

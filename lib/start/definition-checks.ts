@@ -1,12 +1,15 @@
 import { OptionError, format } from '../errors.js'
-import { assertTimeZone, isCalendarPeriod } from '../limit/calendar.js'
+import { isCalendarPeriod } from '../limit/calendar.js'
+import { assertTimeZone } from '../limit/local-time.js'
 import {
   limitKinds,
   limitNames,
   longestOwnWindow,
   shortestOwnWindow,
-  type LimitName
-} from '../limit/limit.js'
+  type LimitName,
+  type QuotaPeriod
+} from '../limit/limit-kinds.js'
+import { assertTimeOfDay, startDayOf, startRules } from '../limit/window-start.js'
 import {
   assertFunction,
   assertOptions,
@@ -120,7 +123,11 @@ export const definitionChecks: Checks<CheckedDefinition> = {
   concurrent: assertLimit,
   cost: assertCost,
   unreported: assertUnreported,
+  fromUsage: assertFunction,
   timeZone: assertCallersTimeZone,
+  // Which days there are depends on the period.
+  startsOn: () => {},
+  startsAt: assertTimeOfDay,
   rateLimitHeaders: checkThat('must be false', (value) => value === false),
   wait: assertWait
 }
@@ -145,7 +152,7 @@ export function limitNameOf (definition: CheckedDefinition): LimitName {
 
 /** Throws an `OptionError` if the options of a quota do not belong together. */
 function assertCombination (definition: CheckedDefinition, option: string): void {
-  const { cost, unreported } = definition
+  const { cost, unreported, fromUsage } = definition
   assertOneLimit(definition, option)
   const limitName = limitNameOf(definition)
   const isInUnit = isObject(definition[limitName])
@@ -161,13 +168,17 @@ function assertCombination (definition: CheckedDefinition, option: string): void
     const rule = 'must be set only with a limit in a unit, such as { tokens: 20000 }'
     throw new OptionError(`${option}.unreported`, rule, unreported)
   }
+  if (fromUsage !== undefined && !isInUnit) {
+    const rule = 'must be set only with a limit in a unit, such as { tokens: 20000 }'
+    throw new OptionError(`${option}.fromUsage`, rule, fromUsage)
+  }
   assertWindowOf(limitName, definition, option)
 }
 
 /** Throws an `OptionError` if the options that define the window do not belong to the limit. */
 function assertWindowOf (
   limitName: LimitName,
-  { limit, window, timeZone }: CheckedDefinition,
+  { limit, window, timeZone, startsOn, startsAt }: CheckedDefinition,
   option: string
 ): void {
   if (limit !== undefined && window === undefined) {
@@ -177,9 +188,28 @@ function assertWindowOf (
   if (limit === undefined && window !== undefined) {
     throw new OptionError(`${option}.window`, 'must be set only with limit', window)
   }
-  if (timeZone !== undefined && !isCalendarPeriod(limitKinds[limitName].period)) {
+  assertCalendar(limitKinds[limitName].period, { timeZone, startsOn, startsAt }, option)
+}
+
+/** Throws an `OptionError` if the period has no windows of a time zone, or none that start then. */
+function assertCalendar (
+  period: QuotaPeriod,
+  { startsOn, ...others }: Pick<CheckedDefinition, 'timeZone' | 'startsOn' | 'startsAt'>,
+  option: string
+): void {
+  for (const [name, value] of entriesOf(others)) {
+    if (value === undefined || isCalendarPeriod(period)) continue
     const rule = 'must be set only with perDay, perWeek or perMonth'
-    throw new OptionError(`${option}.timeZone`, rule, timeZone)
+    throw new OptionError(`${option}.${name}`, rule, value)
+  }
+  if (startsOn === undefined) return
+  if (period !== 'week' && period !== 'month') {
+    const rule = 'must be set only with perWeek or perMonth'
+    throw new OptionError(`${option}.startsOn`, rule, startsOn)
+  }
+  if (typeof startsOn !== 'function' && startDayOf(period, startsOn) === null) {
+    const rule = `${startRules[period]}, or a function that returns that of a caller`
+    throw new OptionError(`${option}.startsOn`, rule, startsOn)
   }
 }
 

@@ -2,9 +2,11 @@ import type { OfRequest, OfRequestOrNone } from '../any-request.js'
 import type { Authentication } from '../caller/authentication.js'
 import type { AuthenticationReader } from '../caller/request-caller.js'
 import type { DotenvOptions } from '../limit/configuration.js'
-import type { LimitName } from '../limit/limit.js'
+import type { LimitName } from '../limit/limit-kinds.js'
 import type { PreferenceReader } from '../limit/preferences.js'
+import type { Start } from '../limit/window-start.js'
 import type { Cost } from '../permit/cost.js'
+import type { FromUsage } from '../permit/from-usage.js'
 import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import type { QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
@@ -74,9 +76,10 @@ export interface QuotaOptions {
 }
 
 /**
- * The type of a limit that is a function: returns the limit of a caller, for example by its plan,
- * or a promise of it. It is called for every decision. An integer; 0 disables the quota for this
- * caller. If it throws or returns anything else, or if its promise rejects or does not settle
+ * The type of a limit that is a function: returns what a caller may use, for example by its plan,
+ * or a promise of it. It is called for every decision. An integer, of which 0 or less leaves
+ * nothing, so that each request is rejected; or `Infinity`, which counts requests and rejects none.
+ * If it throws or returns anything else, such as null, or if its promise rejects or does not settle
  * within `preferenceTimeout`, the response is a 503.
  */
 export type CallerLimit = (authentication: Authentication) => number | Promise<number>
@@ -90,17 +93,14 @@ export type Amount = Limit | Readonly<Record<string, Limit>>
 /** A time zone, or a function that returns that of a caller. */
 export type TimeZone = string | ((authentication: Authentication) => string)
 
+/** The day on which windows begin, or a function that returns that of a caller. */
+export type StartsOn = Start | ((authentication: Authentication) => Start)
+
 /** The options that every quota has. */
 interface CommonOptions extends Pick<
   QuotaOptions,
   'operations' | 'authentication' | 'mode' | 'store'
 > {
-  /**
-   * The windows are the days, weeks (from Monday) or months of this IANA time zone, or of the one
-   * that a function of the caller's authentication returns, for example that of each organization.
-   * Default: UTC for months; days and weeks open with the first request of a caller.
-   */
-  readonly timeZone?: TimeZone | undefined
   /**
    * `false` leaves the quota out of the headers of `rateLimitHeaders`, for example a limit of the
    * whole service.
@@ -124,6 +124,34 @@ export interface Wait {
   readonly queue?: number | undefined
 }
 
+/** The windows of `perDay`, `perWeek` or `perMonth` as those of a time zone. */
+interface TimeZoneOptions {
+  /**
+   * The windows are the days, weeks or months of this IANA time zone, or of the one that a function
+   * of the caller's authentication returns, for example that of each organization. Default: UTC for
+   * months, and if `startsOn` or `startsAt` is set; other days and weeks open with the first
+   * request of a caller. If the function throws or returns anything else, the response is a 503.
+   */
+  readonly timeZone?: TimeZone | undefined
+  /**
+   * The local time at which windows begin, such as `06:00`. If a clock change skips it, the next
+   * moment; if it comes twice, the first time. Default: midnight.
+   */
+  readonly startsAt?: string | undefined
+}
+
+/** The windows of `perWeek` or `perMonth` as those of a time zone. */
+interface StartOptions extends TimeZoneOptions {
+  /**
+   * With `perWeek`, the day of the week on which windows begin. With `perMonth`, the day of the
+   * month, from 1 to 31; in a month without that day, the last one. Or a function that returns that
+   * of a caller, for example the day of its bill; if it throws or returns anything else, the
+   * response is a 503. A start that changes takes effect on its first date after the end of the
+   * open window. Default: Monday, and 1.
+   */
+  readonly startsOn?: StartsOn | undefined
+}
+
 /** What requests of a quota count that does not limit concurrent requests. */
 interface Costs<Value> {
   /**
@@ -142,6 +170,12 @@ interface Reports {
    * nothing was reported. Default: what it counted when it was admitted.
    */
   readonly unreported?: number | OfRequestOrNone<number> | undefined
+  /**
+   * Returns what a model's usage is in the unit of the quota, for example its price: what
+   * `chargeUsage` and `meter` of a permit report in this quota. If it throws or returns no safe
+   * integer of at least 0, the request counts what it was granted. Default for tokens: the total.
+   */
+  readonly fromUsage?: FromUsage | undefined
 }
 
 type Unset<Name extends string> = { readonly [Each in Name]?: undefined }
@@ -157,14 +191,22 @@ interface OwnWindow {
   readonly window: number
 }
 
+/** The options of windows that are not those of a time zone. */
+type NoTimeZone = Unset<'timeZone' | 'startsOn' | 'startsAt'>
+
 type InWindow<Value> =
-  | (Unset<'window' | 'timeZone'> & (OneLimit<'perMinute', Value> | OneLimit<'perHour', Value>))
   | (Unset<'window'> &
-    (OneLimit<'perDay', Value> | OneLimit<'perWeek', Value> | OneLimit<'perMonth', Value>))
-  | (Unset<'timeZone'> & OwnWindow & OneLimit<'limit', Value>)
+    NoTimeZone &
+    (OneLimit<'perMinute', Value> | OneLimit<'perHour', Value>))
+  | (Unset<'window' | 'startsOn'> & TimeZoneOptions & OneLimit<'perDay', Value>)
+  | (Unset<'window'> &
+    StartOptions &
+    (OneLimit<'perWeek', Value> | OneLimit<'perMonth', Value>))
+  | (NoTimeZone & OwnWindow & OneLimit<'limit', Value>)
 
 /** The limit of a quota without one, which is one of requests. */
-type DefaultLimit = Unset<'window' | 'timeZone'> &
+type DefaultLimit = Unset<'window'> &
+  NoTimeZone &
   Partial<OneLimit<'perMinute', Limit | undefined>>
 
 /**
@@ -176,13 +218,14 @@ type DefaultLimit = Unset<'window' | 'timeZone'> &
  */
 export type QuotaDefinition = CommonOptions &
   (
-    | ((InWindow<Limit> | DefaultLimit) & Costs<number> & Unset<'unreported'>)
+    | ((InWindow<Limit> | DefaultLimit) & Costs<number> & Unset<keyof Reports>)
     | (InWindow<Readonly<Record<string, Limit>>> & Costs<Cost> & Reports)
-    | (OneLimit<'concurrent', Limit> & Unset<'window' | 'cost' | 'unreported' | 'timeZone'>)
+    | (OneLimit<'concurrent', Limit> & NoTimeZone & Unset<'window' | 'cost' | keyof Reports>)
   )
 
 /** A definition without the rules that combine its fields. */
 export type CheckedDefinition = CommonOptions &
+  StartOptions &
   Costs<Cost> &
   Reports & {
     readonly [Name in LimitName]?: Amount | undefined

@@ -1,7 +1,8 @@
 import { CallerReader, type AuthenticationReader } from '../caller/request-caller.js'
-import { defaultPerMinute, preferenceOf, type LimitName } from '../limit/limit.js'
+import { defaultPerMinute, preferenceOf } from '../limit/limit.js'
+import type { LimitName } from '../limit/limit-kinds.js'
 import { rangeOf, type Cost, type CostRange } from '../permit/cost.js'
-import type { QuotaInfo, QuotaSettings } from '../permit/quota.js'
+import type { QuotaInfo, QuotaSettings, WaitSettings } from '../permit/quota.js'
 import { required } from '../required.js'
 import { assertStore } from '../store/checks.js'
 import type { QuotaStore } from '../store/store.js'
@@ -11,6 +12,9 @@ import { limitNameOf } from './definition-checks.js'
 import type { Amount, CheckedDefinition, Limit, QuotaOptions } from './options.js'
 import type { Routes } from './routes.js'
 import { windowsOf } from './windows.js'
+
+/** How many requests of a quota can wait for room. */
+const defaultQueue = 100
 
 /**
  * A quota as the options define it. Its configured limit is that of the options until the
@@ -66,7 +70,7 @@ function defineQuota (
   store: QuotaStore,
   readers: CallerReaders
 ): DefinedQuota {
-  const { operations = [], cost, unreported } = definition
+  const { operations = [], cost, unreported, fromUsage } = definition
   const limitName = limitNameOf(definition)
   const { unit, limit } = unitAndLimitOf(limitName, definition[limitName] ?? defaultPerMinute)
   const isEstimated = unit !== 'requests' && limitName !== 'concurrent'
@@ -78,9 +82,11 @@ function defineQuota (
     preference: preferenceOf(limitName, name),
     cost: typeof cost === 'function' ? cost : rangeOfCost(cost ?? (isEstimated ? 0 : 1)),
     unreported,
+    fromUsage,
     operations: operations.map(inUpperCase),
     store: definition.store ?? store,
     callers: readers.of(definition.authentication ?? options.authentication),
+    wait: waitOf(definition),
     hasOwnCaller: definition.authentication !== undefined,
     hasRateLimitHeaders: definition.rateLimitHeaders !== false,
     isEnforced: (definition.mode ?? options.mode) !== 'shadow',
@@ -88,6 +94,13 @@ function defineQuota (
     isUnused: false,
     isFreeUnreported: isEstimated && cost === undefined && unreported === undefined
   }
+}
+
+/** Returns how long requests wait for room, and how many; null if they do not. */
+function waitOf ({ wait }: CheckedDefinition): WaitSettings | null {
+  if (wait === undefined) return null
+  const { timeout, queue = defaultQueue } = typeof wait === 'number' ? { timeout: wait } : wait
+  return { timeout, queue }
 }
 
 /** @param cost It was checked. */

@@ -1,10 +1,12 @@
 import type { Caller } from '../caller/request-caller.js'
-import { Calendar, Calendars, isCalendarPeriod, type CalendarPeriod } from '../limit/calendar.js'
-import { limitKinds, longestInTimeZone, type LimitName } from '../limit/limit.js'
+import { isCalendarPeriod, longestInTimeZone, type CalendarPeriod } from '../limit/calendar.js'
+import { Calendars } from '../limit/calendars.js'
+import { limitKinds, type LimitName } from '../limit/limit-kinds.js'
+import { defaultStarts, sinceMidnight } from '../limit/window-start.js'
 import type { QuotaSettings } from '../permit/quota.js'
 import { required } from '../required.js'
 import { wallClock } from '../wall-clock.js'
-import type { CheckedDefinition, TimeZone } from './options.js'
+import type { CheckedDefinition, StartsOn, TimeZone } from './options.js'
 
 /**
  * The windows of a quota, and its counters, which are named after them: a quota whose unit or
@@ -27,38 +29,73 @@ export function windowsOf (
     const counters = `${name}.concurrent`
     return { counters, period, window: null, longestWindow: null, windowNow: null }
   }
-  const timeZone = definition.timeZone ?? (period === 'month' ? 'UTC' : undefined)
-  if (timeZone !== undefined && isCalendarPeriod(period)) {
-    const zone = typeof timeZone === 'string' ? timeZone : 'zone'
-    return {
-      counters: `${name}.${unit}.${period}.${zone}`,
-      period,
-      window: null,
-      longestWindow: longestInTimeZone(required(length, 'the length of a window')),
-      windowNow: readerOfWindows(timeZone, period)
-    }
-  }
   const window = required(definition.window ?? length, 'the length of a window')
   const counters = `${name}.${unit}.${period ?? window}`
+  if (isCalendarPeriod(period) && isOfTimeZone(period, definition)) {
+    return {
+      counters: `${counters}.${partsOfName(definition).join('.')}`,
+      period,
+      window: null,
+      longestWindow: longestCalendarWindow(window, definition),
+      windowNow: readerOfWindows(period, definition)
+    }
+  }
   return { counters, period, window, longestWindow: window, windowNow: null }
 }
 
-function readerOfWindows (
-  timeZone: TimeZone,
-  period: CalendarPeriod
-): NonNullable<QuotaSettings['windowNow']> {
-  const calendarOf = readerOfCalendars(timeZone, period)
-  return (caller) => calendarOf(caller).windowOf(wallClock())
+/** Whether windows are those of a time zone, and do not open with the first request of a caller. */
+function isOfTimeZone (
+  period: CalendarPeriod,
+  { timeZone, startsOn, startsAt }: CheckedDefinition
+): boolean {
+  const isDefined = timeZone !== undefined || startsOn !== undefined || startsAt !== undefined
+  return isDefined || period === 'month'
 }
 
-function readerOfCalendars (
-  timeZone: TimeZone,
-  period: CalendarPeriod
-): (caller: Caller) => Calendar {
-  if (typeof timeZone === 'string') {
-    const calendar = new Calendar(period, timeZone)
-    return () => calendar
+const defaultTimeZone = 'UTC'
+
+/** Returns what distinguishes the windows of a time zone in the name of the counters. */
+function partsOfName ({
+  timeZone = defaultTimeZone,
+  startsOn,
+  startsAt
+}: CheckedDefinition): (string | number)[] {
+  const parts: (string | number)[] = [typeof timeZone === 'function' ? 'zone' : timeZone]
+  if (startsAt !== undefined) parts.push(startsAt)
+  if (startsOn !== undefined) parts.push(typeof startsOn === 'function' ? 'start' : startsOn)
+  return parts
+}
+
+/**
+ * Returns how long a window can stay open, in milliseconds. Where a function of the host says when
+ * windows start, that can become later while one is open, and the next one then opens up to the
+ * length of a window after this one has ended.
+ */
+function longestCalendarWindow (
+  length: number,
+  { timeZone, startsOn }: CheckedDefinition
+): number {
+  const longest = longestInTimeZone(length)
+  const canChange = typeof timeZone === 'function' || typeof startsOn === 'function'
+  return canChange ? 2 * longest : longest
+}
+
+function readerOfWindows (
+  period: CalendarPeriod,
+  {
+    timeZone = defaultTimeZone,
+    startsOn = defaultStarts[period],
+    startsAt = '00:00'
+  }: CheckedDefinition
+): NonNullable<QuotaSettings['windowNow']> {
+  const calendars = new Calendars(period, sinceMidnight(startsAt))
+  return (caller) => {
+    const calendar = calendars.of(valueFor(caller, timeZone), valueFor(caller, startsOn))
+    return calendar.windowOf(wallClock())
   }
-  const calendars = new Calendars(period)
-  return ({ authentication }) => calendars.of(timeZone(authentication))
+}
+
+/** Returns what an option is for a caller. Throws if the host's function does. */
+function valueFor (caller: Caller, option: TimeZone | StartsOn | undefined): unknown {
+  return typeof option === 'function' ? option(caller.authentication) : option
 }

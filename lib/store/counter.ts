@@ -20,10 +20,13 @@ export function counterRetention (window: number): number {
  * Returns until when the counter of a day, week or month of a time zone is kept, in milliseconds
  * since the epoch (docs/rules.md, "Sweep").
  *
- * @param end When that day, week or month ends.
+ * @param longest How long a window of the quota can stay open, in milliseconds.
  */
-export function keptUntil (end: number): number {
-  return end + retention
+export function keptUntil (start: number, end: number, longest: number): number {
+  // Only where a function of the host says when windows start. The next one can then start later
+  // than this one ends, and until then, no other may open.
+  const canStayOpen = longest >= 2 * (end - start)
+  return (canStayOpen ? start + longest : end) + retention
 }
 
 /** The limit that always has room. Also the largest count. */

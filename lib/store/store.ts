@@ -25,8 +25,9 @@ export interface QuotaStore {
    * @param receipt The receipt of the acquisition.
    * @param once The text of a permit that was handed over: applied only the first time for this
    *   receipt and text, which is remembered until the window is over.
-   * @returns False if `once` was seen before for this receipt, or its window is over. A promise is
-   *   fulfilled when it has been applied.
+   * @returns With `once`, whether it was applied: false if the text was seen before for this
+   *   receipt, or if the window is over. A store that returns nothing does not take `once`. A
+   *   promise is fulfilled when the settlement has been applied.
    * @throws {TypeError} If the receipt is not one of this store, or if an amount is not an integer
    *   of at least 0.
    */
@@ -97,8 +98,8 @@ export interface Demand {
   /** Whether what is counted is held until it is settled. A place is always held. */
   readonly isEstimate: boolean
   /**
-   * The length of the window in milliseconds, or the longest if windows differ; null for concurrent
-   * requests.
+   * How long a window can stay open, in milliseconds: its length, or the longest if windows differ,
+   * and twice that if a function of the host says when they start. Null for concurrent requests.
    */
   readonly window: number | null
   /**

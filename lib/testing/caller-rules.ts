@@ -1,14 +1,21 @@
 import { unlimited } from '../store/counter.js'
 import { withPeeks, type Rules } from './rules.js'
-import { clearCounters, request, settle, simultaneous } from './steps.js'
-import { minute, otherQuota, streams, tokens } from './test-quota.js'
+import { clearCounters, lower, request, simultaneous } from './steps.js'
+import {
+  all,
+  later,
+  minute,
+  otherQuota,
+  overflowing,
+  own,
+  streams,
+  tokens,
+  tracked
+} from './test-quota.js'
 
 // docs/rules.md, "Sweep" and "Caller cap and overflow counter"
 const sweepRules: Rules = {
-  'a sweep removes a caller one window and 60 s after its last request, before a lookup': (
-    quota,
-    { all, tracked, later }
-  ) =>
+  'a sweep removes a caller one window and 60 s after its last request, before a lookup': (quota) =>
     [1, 0].map((early) => [
       quota.visit(all),
       quota.window - 1,
@@ -17,10 +24,7 @@ const sweepRules: Rules = {
       quota.visit(later)
     ]),
 
-  'sweeps 60 s after the previous sweep, and no earlier': (
-    quota,
-    { tracked: [own = 0], later }
-  ) => {
+  'sweeps 60 s after the previous sweep, and no earlier': (quota) => {
     const gaps = [0, minute - 1, 1, minute - 1, 1, quota.retention]
     return [
       gaps.map((gap) => [gap, quota.acquire(own), quota.inspect()]),
@@ -31,10 +35,7 @@ const sweepRules: Rules = {
 
   // The second gap ends with a sweep, the third with a new window of the overflow counter, and the
   // last one when a sweep is due.
-  'a sweep makes room for a caller that uses an overflow counter with an open window': (
-    quota,
-    { all, tracked: [own = 0], overflowing }
-  ) => [
+  'a sweep makes room for a caller that uses an overflow counter with an open window': (quota) => [
     quota.acquire(own),
     [1, quota.window - 1, 1].map((gap) => [gap, quota.visit(all.slice(1))]),
     minute - 1,
@@ -42,8 +43,7 @@ const sweepRules: Rules = {
   ],
 
   'the overflow counter has the window and limit of others; who has a counter keeps using it': (
-    quota,
-    { all }
+    quota
   ) => {
     const gaps = [0, quota.window, quota.window - 1, 0, 1]
     return gaps.map((gap) => [gap, quota.visit(all, all.length + 4, 2)])
@@ -55,10 +55,7 @@ export const callerRules: Rules = {
   ...sweepRules,
   ...withPeeks(sweepRules),
 
-  'a request that is rejected, or that counts nothing, sets lastSeen like any other': (
-    quota,
-    { all, tracked, later }
-  ) => {
+  'a request that is rejected, or that counts nothing, sets lastSeen like any other': (quota) => {
     const lastRequests = [quota.visit(tracked, 1), quota.visit(tracked, unlimited, 0)]
     return lastRequests.map((requests) => [
       quota.visit(all),
@@ -71,8 +68,7 @@ export const callerRules: Rules = {
   },
 
   'tracks no more callers than the cap, also in a race; others share the overflow counter': (
-    quota,
-    { all, later }
+    quota
   ) =>
     [all, later].map((numbers) => [
       simultaneous(...quota.visit(numbers, 1)),
@@ -81,8 +77,7 @@ export const callerRules: Rules = {
     ]),
 
   'clearCounters removes all counters and places, and resets the sweeps and their interval': (
-    quota,
-    { all, tracked: [own = 0], later }
+    quota
   ) => {
     const both = [quota, otherQuota]
     return [
@@ -101,16 +96,13 @@ export const callerRules: Rules = {
     ]
   },
 
-  'peek, list, forget and a settlement are no requests and run no sweep': (
-    quota,
-    { all, tracked: [own = 0], overflowing, later }
-  ) => {
+  'peek, list, forget and a settlement are no requests and run no sweep': (quota) => {
     const first = quota.acquire(own)
     const calls = [
       quota.peek(...later, ...all),
       quota.list(),
       quota.forget(...overflowing),
-      settle(first),
+      lower(first, { count: 0, held: 0 }),
       quota.inspect()
     ]
     const gaps = [quota.window - 1, quota.retention - quota.window + 1]
@@ -125,20 +117,14 @@ export const callerRules: Rules = {
     ]
   },
 
-  'peek finds the overflow counter until a sweep is due, also if that would make room': (
-    quota,
-    { tracked, overflowing }
-  ) => [
+  'peek finds the overflow counter until a sweep is due, also if that would make room': (quota) => [
     quota.visit(tracked),
     quota.retention - 1,
     quota.visit(overflowing),
     [1, minute - 2, 1].map((gap) => [gap, quota.peek(...overflowing)])
   ],
 
-  'peek finds the overflow counter if the sweep that is due removes no counter': (
-    quota,
-    { tracked, overflowing }
-  ) => [
+  'peek finds the overflow counter if the sweep that is due removes no counter': (quota) => [
     quota.visit(tracked),
     minute / 2,
     quota.visit(overflowing),
@@ -147,8 +133,7 @@ export const callerRules: Rules = {
   ],
 
   'list returns each caller whose own counter in the quota has an open window, and no other': (
-    quota,
-    { all, tracked: [own = 0], later }
+    quota
   ) => [
     otherQuota.visit(later),
     quota.visit(all),
@@ -160,10 +145,7 @@ export const callerRules: Rules = {
     quota.list()
   ],
 
-  'forget makes room for one other caller if the caller has a counter': (
-    quota,
-    { all, tracked: [own = 0], overflowing, later }
-  ) => [
+  'forget makes room for one other caller if the caller has a counter': (quota) => [
     quota.visit(all),
     [overflowing, [own, own]].map((callers) => [
       quota.forget(...callers),
@@ -177,12 +159,9 @@ export const callerRules: Rules = {
   ]
 }
 
-/** The same for several quotas. */
+/** The same for several quotas, and what has no cap. */
 export const severalQuotasCallerRules: Rules = {
-  'a request that one of its quotas rejects sets lastSeen in each of them': (
-    quota,
-    { all, tracked, later }
-  ) => [
+  'a request that one of its quotas rejects sets lastSeen in each of them': (quota) => [
     quota.visit(all),
     tokens.visit(tracked),
     quota.window - 1,
@@ -191,10 +170,7 @@ export const severalQuotasCallerRules: Rules = {
     quota.visit(later)
   ],
 
-  'each quota has counters, a caller cap, an overflow counter and sweeps of its own': (
-    quota,
-    { all }
-  ) => {
+  'each quota has counters, a caller cap, an overflow counter and sweeps of its own': (quota) => {
     const visits = [quota, otherQuota, tokens].map((each) => [
       each.visit(all),
       each.inspect(),

@@ -46,6 +46,14 @@ const windowRules: Rules = {
     quota.hold(4, 0, 0, 1)
   ],
 
+  'has no room with a limit of 0, also for a cost of 0, and opens the window': (quota) => [
+    quota.acquire(1, 0),
+    quota.window - 1,
+    quota.acquire(1, 0, 0),
+    quota.hold(1, 0, 5, 0),
+    quota.acquire(1, 1)
+  ],
+
   'grants at most the limit, and has no room for a least above it, whatever is counted': (
     quota
   ) => [
@@ -90,6 +98,18 @@ export const counterRules: Rules = {
     quota.acquire(320, unlimited, 0),
     quota.hold(321, 5),
     quota.list()
+  ],
+
+  'inspect returns how many callers have a counter, whether or not a window of it counts': (
+    quota
+  ) => [
+    quota.tracked(),
+    quota.visit([1, 2, 1, 3], 1),
+    otherQuota.visit([4]),
+    quota.acquire(5, 1, 0),
+    quota.tracked(),
+    quota.forget(2, 6),
+    quota.tracked()
   ],
 
   'forget removes the counter of one caller in one quota; its next request opens a window': (

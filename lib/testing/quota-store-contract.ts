@@ -1,21 +1,18 @@
-import { AssertionError, deepStrictEqual, ok } from 'node:assert/strict'
+import { AssertionError, deepStrictEqual } from 'node:assert/strict'
 import { MemoryQuotaStore, type MemoryQuotaStoreOptions } from '../store/memory/memory-store.js'
-import { defaultMaxTrackedCallers, type Acquisition, type QuotaStore } from '../store/store.js'
+import { defaultMaxTrackedCallers, type QuotaStore } from '../store/store.js'
 import { callerRules, severalQuotasCallerRules } from './caller-rules.js'
 import { counterRules } from './counter-rules.js'
 import type { Rules } from './rules.js'
-import { settleCapRules, settleRules } from './settle-rules.js'
+import { onceRules, settleCapRules, settleRules } from './settle-rules.js'
 import { severalQuotasCapRules, severalQuotasRules } from './several-quotas-rules.js'
 import { severalQuotasSettleRules } from './several-quotas-settle-rules.js'
-import { flat, places, range, type Steps, type StoreCall } from './steps.js'
-import { day, hour, minute, TestQuota, type Callers } from './test-quota.js'
+import { flat, places, type Steps, type StoreCall } from './steps.js'
+import { day, hour, minute, otherTokens, smallCap, TestQuota } from './test-quota.js'
 import { VirtualClock } from './virtual-clock.js'
 
 /** A caller cap that no check reaches. */
 const largeCap = defaultMaxTrackedCallers
-
-/** A caller cap so small that a few callers need overflow counters. */
-const smallCap = 4
 
 /**
  * The options with which to create the store under test. The store must not use any other clock.
@@ -34,19 +31,23 @@ export interface QuotaStoreContractCheck {
 
 type Create = (options: QuotaStoreContractOptions) => QuotaStore | Promise<QuotaStore>
 
-/** The rules of any quota with a window, and those at the caller cap. */
-const windowRules = { ...counterRules, ...settleRules }
-const windowCapRules = { ...callerRules, ...settleCapRules }
+/** Whether rules are for a store. The store is empty, and afterwards it need not be. */
+type Applies = (store: QuotaStore) => boolean | Promise<boolean>
+
+/** Rules of any quota with a window. */
+const windowRules: Rules = { ...counterRules, ...settleRules }
+/** Those of a store that sweeps, with the small cap. */
+const windowCapRules: Rules = { ...callerRules, ...settleCapRules }
 
 /**
  * Returns the checks of a store, one for each rule (docs/rules.md, "Store"): `for (const { name,
  * run } of quotaStoreContract((options) => new MemoryQuotaStore(options))) test(name, run)`.
  *
- * A check of an optional function that the store does not have passes. A store without `settle` is
- * asked neither for estimates nor for places, which the plugin does not ask of it either. The rules
- * of counters are also checked in quotas of an hour and of a day. A store can be divided into
- * shards, each with a share of the caller cap and an overflow counter of its own, as long as every
- * shard tracks at least one caller.
+ * A check of an optional function that the store does not have passes. So do the checks of the
+ * caller cap, the overflow counter and sweeps if `inspect` returns no `sweeps`, and those of
+ * settlements with a text if `settle` returns nothing. A store without `settle` is asked neither
+ * for estimates nor for places, which the plugin does not ask of it either. The rules of counters
+ * are also checked in quotas of an hour and of a day.
  *
  * @param create Creates an empty store with the given clock and caller cap. A store that outlives
  *   the process, such as one on a server, must use different keys each time.
@@ -58,21 +59,43 @@ export function quotaStoreContract (
   const ofMinute = new TestQuota('default', minute)
   const ofHour = new TestQuota('chat.requests.hour', hour)
   const ofDay = new TestQuota('chat.requests.day', day)
+  const any = { cap: largeCap, applies: () => true }
+  const once = { cap: largeCap, applies: takesOnce }
+  const capped = { cap: smallCap, applies: hasSweeps }
   const ofSeveral = { ...severalQuotasRules, ...severalQuotasSettleRules }
   const ofSeveralAtCap = { ...severalQuotasCallerRules, ...severalQuotasCapRules }
   return [
-    ...checksOf(create, largeCap, ofMinute, { ...windowRules, ...ofSeveral }),
-    ...checksOf(create, smallCap, ofMinute, { ...windowCapRules, ...ofSeveralAtCap }),
-    ...checksOf(create, largeCap, ofHour, windowRules, ', in a quota with a window of one hour'),
-    ...checksOf(create, smallCap, ofHour, windowCapRules, ', in a quota with a window of one hour'),
-    ...checksOf(create, largeCap, ofDay, windowRules, ', in a quota with a window of one day'),
-    ...checksOf(create, smallCap, ofDay, windowCapRules, ', in a quota with a window of one day')
+    ...checksOf(create, any, ofMinute, { ...windowRules, ...ofSeveral }),
+    ...checksOf(create, once, ofMinute, onceRules),
+    ...checksOf(create, capped, ofMinute, { ...windowCapRules, ...ofSeveralAtCap }),
+    ...checksOf(create, any, ofHour, windowRules, ', in a quota with a window of one hour'),
+    ...checksOf(create, capped, ofHour, windowCapRules, ', in a quota with a window of one hour'),
+    ...checksOf(create, any, ofDay, windowRules, ', in a quota with a window of one day'),
+    ...checksOf(create, capped, ofDay, windowCapRules, ', in a quota with a window of one day')
   ]
+}
+
+async function hasSweeps (store: QuotaStore): Promise<boolean> {
+  const state = await store.inspect?.('default')
+  return state?.sweeps !== undefined
+}
+
+/** Whether `settle` says if a settlement with a text was applied. */
+async function takesOnce (store: QuotaStore): Promise<boolean> {
+  if (store.settle === undefined) return false
+  const [acquisition] = await store.acquire([otherTokens.demand(1)])
+  const applied = await store.settle(acquisition?.receipt, { count: 1, held: 0 }, 'a text')
+  return typeof applied === 'boolean'
+}
+
+interface Conditions {
+  readonly cap: number
+  readonly applies: Applies
 }
 
 function checksOf (
   create: Create,
-  cap: number,
+  { cap, applies }: Conditions,
   quota: TestQuota,
   rules: Rules,
   where = ''
@@ -82,10 +105,17 @@ function checksOf (
     return {
       name,
       async run () {
+        const clock = new VirtualClock()
+        // In production, a store's clock does not start at 0.
+        clock.advance(1_000_000)
+        const options = { clock: clock.now, maxTrackedCallers: cap }
+        const store = await create(options)
         try {
-          await compare(create, cap, (callers) => stepsOf(quota, callers))
+          if (await applies(store)) await compare(store, options, clock, stepsOf(quota))
         } catch (error) {
           throw error instanceof AssertionError ? withRule(name, error) : error
+        } finally {
+          await clean(store)
         }
       }
     }
@@ -102,32 +132,17 @@ function withRule (rule: string, { message, actual, expected, operator }: Assert
  * that both return the same.
  */
 async function compare (
-  create: Create,
-  cap: number,
-  stepsOf: (callers: Callers) => Steps
+  store: QuotaStore,
+  options: QuotaStoreContractOptions,
+  clock: VirtualClock,
+  steps: Steps
 ): Promise<void> {
-  const clock = new VirtualClock()
-  // In production, a store's clock does not start at 0.
-  clock.advance(1_000_000)
-  const store = await create({ clock: clock.now, maxTrackedCallers: cap })
-  const callers = cap === smallCap ? await findCallers(store) : noCallers
-  const memory = new MemoryQuotaStore({
-    clock: clock.now,
-    maxTrackedCallers: cap === smallCap ? callers.tracked.length : cap
-  })
+  const memory = new MemoryQuotaStore(options)
   // So that it is asked for estimates and places only if the store under test is.
   if (store.settle === undefined) Object.defineProperty(memory, 'settle', { value: undefined })
-  try {
-    for (const [index, step] of flat(stepsOf(callers)).entries()) {
-      if (typeof step === 'number') clock.advance(step)
-      else if (store[step.name] !== undefined) await compareStep(index, step, store, memory)
-    }
-  } finally {
-    // A store on a server would renew the places of concurrent requests.
-    for (const place of places.get(store) ?? []) {
-      await Promise.allSettled([(async () => store.settle?.(place, 0))()])
-    }
-    await Promise.allSettled([(async () => store.clearCounters?.())()])
+  for (const [index, step] of flat(steps).entries()) {
+    if (typeof step === 'number') clock.advance(step)
+    else if (store[step.name] !== undefined) await compareStep(index, step, store, memory)
   }
 }
 
@@ -144,70 +159,10 @@ async function compareStep (
   deepStrictEqual({ ...described, result }, { ...described, result: expected })
 }
 
-const noCallers: Callers = { tracked: [], overflowing: [], all: [], later: [] }
-
-/** A cost by which the callers of a shard are found. */
-const highCost = 1_000
-
-/** Among how many callers those of a shard are searched: among many if few are not enough. */
-const fewCandidates = 24
-const manyCandidates = 64
-
-/** Finds callers of a shard of an empty store with the small cap. */
-async function findCallers (store: QuotaStore): Promise<Callers> {
-  const found = await findCallersAmong(store, fewCandidates)
-  const { tracked, overflowing } = found
-  const callers =
-    tracked.length >= 1 && overflowing.length >= 2
-      ? found
-      : await findCallersAmong(store, manyCandidates)
-  ok(
-    callers.tracked.length >= 1 && callers.overflowing.length >= 1,
-    'a shard tracks no callers, or too few of 64 callers are in it'
-  )
-  return callers
-}
-
-/**
- * Finds callers of a shard by its overflow counter: what one of them counts there, the requests of
- * all others that use it find.
- */
-async function findCallersAmong (store: QuotaStore, length: number): Promise<Callers> {
-  const candidates = range(length)
-  const first = `first of ${length}`
-  const second = `second of ${length}`
-  const overflows = ({ overflow }: Acquisition): boolean => overflow
-  // Of all shards: who gets no counter of its own.
-  const [marked = 0, ...others] = await select(store, first, candidates, 1, overflows)
-  const trackedInAll = candidates.length - 1 - others.length
-  ok(
-    trackedInAll >= 1 && trackedInAll <= smallCap,
-    `${trackedInAll} callers got a counter of their own, and the caller cap is ${smallCap}`
-  )
-  await select(store, first, [marked], highCost, overflows)
-  // On the same overflow counter as the marked caller, hence in its shard.
-  const isInShard = ({ count }: Acquisition): boolean => count >= highCost
-  const shard = (await select(store, first, others, 0, isInShard)).slice(0, 16)
-  // On other counters, where none of them is tracked yet.
-  const tracked = await select(store, second, shard, 1, ({ overflow }) => !overflow)
-  const later = shard.slice(-tracked.length)
-  const overflowing = shard.slice(tracked.length, -tracked.length)
-  return { tracked, overflowing, all: [...tracked, ...overflowing], later }
-}
-
-/** Sends a request of each caller, and returns those whose acquisition is selected. */
-async function select (
-  store: QuotaStore,
-  counters: string,
-  numbers: readonly number[],
-  cost: number,
-  isSelected: (acquisition: Acquisition) => boolean
-): Promise<number[]> {
-  const quota = new TestQuota(counters, minute)
-  const selected: number[] = []
-  for (const number of numbers) {
-    const [acquisition] = await store.acquire([quota.demand(number, undefined, cost)])
-    if (acquisition != null && isSelected(acquisition)) selected.push(number)
+/** Ends what a store on a server would keep: it renews the places of concurrent requests. */
+async function clean (store: QuotaStore): Promise<void> {
+  for (const receipt of places.get(store) ?? []) {
+    await Promise.allSettled([(async () => store.settle?.(receipt, { count: 1, held: 1 }))()])
   }
-  return selected
+  await Promise.allSettled([(async () => store.clearCounters?.())()])
 }

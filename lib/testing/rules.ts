@@ -1,14 +1,14 @@
 import { flat, peek, type Steps, type StoreCall } from './steps.js'
-import type { Callers, TestQuota } from './test-quota.js'
+import type { TestQuota } from './test-quota.js'
 
 /** For each rule, the steps that show whether a store keeps it. */
-export type Rules = Readonly<Record<string, (quota: TestQuota, callers: Callers) => Steps>>
+export type Rules = Readonly<Record<string, (quota: TestQuota) => Steps>>
 
 /** The same steps with a call of `peek` before each request, which returns what it finds. */
 export function withPeeks (rules: Rules): Rules {
   const peeked = Object.entries(rules).map(([name, stepsOf]): [string, Rules[string]] => [
     `peek returns what a request finds: ${name}`,
-    (quota, callers) => flat(stepsOf(quota, callers)).map((step) => [peeksBefore(step), step])
+    (quota) => flat(stepsOf(quota)).map((step) => [peeksBefore(step), step])
   ])
   return Object.fromEntries(peeked)
 }

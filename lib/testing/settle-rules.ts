@@ -1,7 +1,7 @@
 import { unlimited } from '../store/counter.js'
 import type { Rules } from './rules.js'
-import { request, settle, settleCopy, settleForeign } from './steps.js'
-import { minute, streams, tokens } from './test-quota.js'
+import { lower, range, settle, simultaneous, type Steps } from './steps.js'
+import { all, later, minute, overflowing, own, tracked, type TestQuota } from './test-quota.js'
 
 /** The rules of settling in any quota with a window. */
 export const settleRules: Rules = {
@@ -30,28 +30,34 @@ export const settleRules: Rules = {
     quota.list()
   ],
 
-  'holds no more than it counts, although the count cannot exceed the largest integer': (quota) => {
-    const largest = quota.hold(1, unlimited)
-    return [largest, quota.hold(1, 5), settle(largest, 0), quota.peek(1), quota.list()]
-  },
-
-  'a settlement lowers what is counted, and never raises it; a later one can lower it further': (
+  'holds no more than it counts, and counts no less than 0, beyond the largest integer': (
     quota
   ) => {
+    const largest = quota.hold(1, unlimited)
+    const other = quota.hold(1, 5)
+    return [largest, other, settle(largest), quota.peek(1), quota.list(), settle(other), see(quota)]
+  },
+
+  'a settlement lowers what is counted and what is held by its amounts, each time': (quota) => {
     const estimate = quota.hold(1, 6)
     const exact = quota.acquire(1, unlimited, 4)
-    const nothing = quota.hold(1, 0)
+    const amounts = [
+      { count: 1, held: 0 },
+      { count: 0, held: 2 },
+      { count: 0, held: 0 },
+      { count: 2, held: 4 },
+      { count: 3, held: 0 }
+    ]
     return [
       estimate,
       exact,
-      nothing,
-      quota.settleAndCount(1, estimate, 9, 6, 5, 5, 9, 2, 3, 0, 0, 6),
-      quota.settleAndCount(1, nothing, 3, 0),
-      quota.settleAndCount(1, exact, 4, 7, 1, 1, 4, 0)
+      amounts.map((less) => [lower(estimate, less), see(quota)]),
+      lower(exact, { count: 3, held: 0 }),
+      see(quota)
     ]
   },
 
-  'a settlement ends what is held, whatever was used, and that of no other request': (quota) => {
+  'a settlement ends what its own request holds, whatever was used, and nothing else': (quota) => {
     const first = quota.hold(1, 3)
     const second = quota.hold(1, 4)
     const withoutEstimate = quota.acquire(1, unlimited, 6)
@@ -59,11 +65,12 @@ export const settleRules: Rules = {
       first,
       second,
       withoutEstimate,
-      quota.settleAndCount(1, first, 5, 3, 0),
-      quota.settleAndCount(1, withoutEstimate, 4),
-      quota.peek(1),
-      quota.list(),
-      quota.settleAndCount(1, second, 4)
+      settle(first, 3),
+      see(quota),
+      settle(withoutEstimate, 4),
+      see(quota),
+      settle(second, 9),
+      see(quota)
     ]
   },
 
@@ -79,59 +86,86 @@ export const settleRules: Rules = {
       1,
       quota.acquire(1, unlimited, 20),
       quota.hold(1, 7),
-      quota.settleAndCount(1, first, 4, 0),
-      quota.settleAndCount(1, second, 2, 0),
+      settle(first, 4),
+      see(quota),
+      lower(second, { count: 2, held: 0 }),
+      see(quota),
       quota.window - 1,
       third,
       1,
-      settle(third, 0),
+      settle(third),
       quota.peek(1),
       quota.count(1)
     ]
-  },
+  }
+}
 
-  'settling a rejected request changes nothing': (quota) => {
-    const rejected = quota.hold(1, 3, 3, 5)
-    const full = tokens.demand(2, 1)
-    const together = request(quota.demand(1), full)
+/** Reads what is counted and held. */
+function see (quota: TestQuota): Steps {
+  return [quota.peek(1), quota.list(), quota.count(1)]
+}
+
+/** The rules of settlements that are applied once, of a store that takes the text for it. */
+export const onceRules: Rules = {
+  'a settlement with a text is applied the first time only': (quota) => {
+    const first = quota.hold(1, 9)
+    const other = quota.hold(2, 9)
+    const less = { count: 2, held: 2 }
     return [
-      quota.hold(1, 4),
-      rejected,
-      quota.settleAndCount(1, rejected, 0, 7),
-      request(full),
-      together,
-      quota.settleAndCount(1, together, 0, 7)
+      first,
+      other,
+      ['a', 'a', 'b', 'a', 'b'].map((text) => [lower(first, less, text), see(quota)]),
+      // Another receipt with the same text.
+      [1, 2].map(() => [lower(other, less, 'a'), quota.count(2)]),
+      lower(first, { count: 0, held: 0 }, 'c'),
+      lower(first, less, 'c'),
+      lower(first, { count: 1, held: 1 }),
+      see(quota)
     ]
   },
 
-  'settling a copy, or what another store returned, is a TypeError and changes nothing': (
+  'a settlement with a text is remembered until the window is over, and then not applied': (
     quota
   ) => {
-    const estimate = quota.hold(1, 4)
-    const rejected = quota.hold(1, 3, 3, 5)
-    const place = streams.acquire(1)
+    const less = { count: 1, held: 1 }
+    const first = quota.hold(1, 5)
+    const later = quota.hold(1, 5)
+    const forgotten = quota.hold(2, 5)
     return [
-      estimate,
-      rejected,
-      place,
-      [estimate, rejected, place].map((each) => [settleCopy(each), settleForeign(each)]),
-      quota.count(1),
-      streams.count(1),
-      settle(estimate, 1),
-      settle(place),
-      [estimate, place].map((each) => [settleCopy(each), settleForeign(each)]),
-      quota.count(1),
-      streams.count(1)
+      first,
+      lower(first, less, 'a'),
+      quota.window - 1,
+      lower(first, less, 'a'),
+      lower(first, less, 'b'),
+      1,
+      ['a', 'c'].map((text) => lower(first, less, text)),
+      later,
+      ['a', 'c'].map((text) => lower(first, less, text)),
+      see(quota),
+      // A text is of one window.
+      lower(later, less, 'a'),
+      see(quota),
+      forgotten,
+      quota.forget(2),
+      lower(forgotten, less, 'a'),
+      quota.acquire(2),
+      lower(forgotten, less, 'a'),
+      quota.count(2)
     ]
+  },
+
+  'of simultaneous settlements with the same text, one is applied': (quota) => {
+    const first = quota.hold(1, 40)
+    const settlements = range(16).map(() => lower(first, { count: 2, held: 2 }, 'a'))
+    return [first, simultaneous(...settlements), see(quota)]
   }
 }
 
 /** The same at the caller cap. */
 export const settleCapRules: Rules = {
-  'settles on the counter that has counted': (
-    quota,
-    { tracked: [own = 0, ...others], overflowing: [other = 0], later }
-  ) => {
+  'settles on the counter that has counted': (quota) => {
+    const others = tracked.filter((number) => number !== own)
+    const [other = 0] = overflowing
     const first = quota.hold(own, 1)
     const second = quota.hold(other, 1)
     const third = quota.hold(other, 5)
@@ -144,17 +178,15 @@ export const settleCapRules: Rules = {
       quota.settleAndCount(other, second, 0),
       quota.forget(own, ...others),
       quota.acquire(other, unlimited, 2),
-      quota.settleAndCount(other, third, 0),
+      lower(third, { count: 3, held: 0 }),
+      quota.count(other),
       quota.visit(later),
       quota.acquire(own, unlimited, 5),
       quota.settleAndCount(own, first, 0)
     ]
   },
 
-  'a settlement does not lengthen the time for which a counter is kept': (
-    quota,
-    { tracked, later }
-  ) => {
+  'a settlement does not lengthen the time for which a counter is kept': (quota) => {
     const held = tracked.map((number) => quota.hold(number, 2))
     return [
       held,
@@ -166,16 +198,8 @@ export const settleCapRules: Rules = {
     ]
   },
 
-  'a settlement runs no sweep': (quota, { all, tracked: [own = 0] }) => {
+  'a settlement runs no sweep': (quota) => {
     const held = quota.hold(own, 2)
-    return [
-      quota.visit(all),
-      held,
-      minute,
-      settle(held, 1),
-      quota.inspect(),
-      settle(held, 3),
-      quota.inspect()
-    ]
+    return [quota.visit(all), held, minute, settle(held, 1), quota.inspect()]
   }
 }

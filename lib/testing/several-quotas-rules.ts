@@ -1,17 +1,20 @@
 import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
 import type { Rules } from './rules.js'
-import { range, request, settle, simultaneous, type Steps, type StoreCall } from './steps.js'
+import { lower, range, request, settle, simultaneous, type Steps, type StoreCall } from './steps.js'
 import {
+  all,
   budget,
   day,
   hour,
   jobs,
+  later,
   minute,
+  otherTokens,
+  overflowing,
   streams,
   TestQuota,
-  tokens,
-  type Callers
+  tokens
 } from './test-quota.js'
 
 const fourQuotas = [new TestQuota('default', minute), tokens, budget, streams]
@@ -19,6 +22,12 @@ const fourQuotas = [new TestQuota('default', minute), tokens, budget, streams]
 /** A demand of a caller in each of the four quotas. */
 function together (number: number, limits: readonly number[], costs: readonly number[]): Demand[] {
   return fourQuotas.map((quota, index) => quota.demand(number, limits[index], costs[index]))
+}
+
+type Size = readonly [limit: number, least: number, most: number]
+
+function sized (quota: TestQuota, number: number, [limit, least, most]: Size): Demand {
+  return { ...quota.demand(number, limit), least, most, isEstimate: true }
 }
 
 function countsOf (number: number): Steps {
@@ -36,7 +45,8 @@ const tomorrow = Date.now() + day
  */
 function zoned (start: number, length = day): TestQuota {
   const begins = tomorrow + start
-  return new TestQuota('budget.requests.day.Europe/Berlin', 25 * hour, begins, begins + length)
+  const counters = 'budget.microdollars.day.Europe/Berlin'
+  return new TestQuota(counters, 25 * hour, 'microdollars', { start: begins, end: begins + length })
 }
 
 const placeRules: Rules = {
@@ -104,7 +114,7 @@ const zoneRules: Rules = {
       zoned(day).acquire(1),
       settle(second, 0),
       zoned(day).peek(1),
-      settle(first, 0),
+      lower(first, { count: 1, held: 0 }),
       zoned(day).count(1),
       zoned(day).list(),
       zoned(day).forget(1),
@@ -134,6 +144,30 @@ const severalRules: Rules = {
       { ...budget.demand(1, 100), least: 10, most: 60, isEstimate: false }
     ]
     return [request(...demands), request(...demands), request(...demands), countsOf(1)]
+  },
+
+  'grants a range no more than the other demands of its unit, and no less than its least': () => {
+    const ofBudget = { ...budget.demand(1, 1_000), least: 1, most: 700, isEstimate: true }
+    // For each of two demands: its limit, least and most.
+    const pairs: [Size, Size][] = [
+      [[100, 1, 60], [900, 1, 400]],
+      [[100, 1, 400], [900, 1, 400]],
+      [[100, 1, 400], [900, 250, 400]],
+      [[unlimited, 1, 400], [300, 0, 400]],
+      // A cost of one size is granted as it is.
+      [[100, 5, 5], [900, 300, 300]],
+      [[100, 5, 5], [900, 1, 400]],
+      [[100, 80, 80], [900, 1, 30]],
+      [[100, 0, 0], [900, 0, 400]],
+      // A rejected one grants nothing.
+      [[100, 101, 400], [900, 1, 400]]
+    ]
+    return pairs.map(([size, other], index) => [
+      request(sized(tokens, index, size), sized(otherTokens, index, other), ofBudget),
+      request(sized(otherTokens, index, other), sized(tokens, index, size)),
+      [tokens, otherTokens].map((quota) => [quota.peek(index), quota.count(index)]),
+      budget.count(1)
+    ])
   },
 
   'counts and holds no demand of a request if one of them has no room, whichever it is': () =>
@@ -187,14 +221,14 @@ export const severalQuotasRules: Rules = {
 
 /** The same at the caller cap. */
 export const severalQuotasCapRules: Rules = {
-  'places have no caller cap, and no overflow counter': (_quota, { all, later }: Callers) => [
+  'places have no caller cap, and no overflow counter': () => [
     [all, later].map((numbers) => [streams.visit(numbers, 1), streams.inspect()]),
     streams.visit(all, 1),
     streams.peek(...all),
     streams.list()
   ],
 
-  [raceRule('on overflow counters')]: (_quota, { all, overflowing }: Callers) => {
+  [raceRule('on overflow counters')]: () => {
     const [caller = 1] = overflowing
     const visits = fourQuotas.slice(0, 3).map((quota) => quota.visit(all))
     return race(caller, overflowing.length, visits)

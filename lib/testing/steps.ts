@@ -1,9 +1,7 @@
-import { doesNotThrow } from 'node:assert/strict'
-import { loggableError } from '../log.js'
-import { required } from '../required.js'
-import { haveRoom } from '../store/side-by-side.js'
+import { doesNotThrow, ok } from 'node:assert/strict'
 import { assertAcquisitions } from '../store/checks.js'
-import type { Acquisition, Demand, QuotaStore } from '../store/store.js'
+import { haveRoom, settled } from '../store/side-by-side.js'
+import type { Acquisition, Demand, QuotaStore, Settled } from '../store/store.js'
 
 /**
  * Calls a store. Returns what is the same for every correct store. `tested` is the store under test
@@ -37,12 +35,12 @@ export function range (length: number, first = 0): number[] {
 
 /** The fields that are the same for every store. A store can keep more in a result. */
 function fieldsOf (result: Partial<Acquisition>) {
-  const { admitted, granted, count, held, windowRemaining, end, overflow } = result
+  const { admitted, granted, count, held, windowRemaining, end, overflow = false } = result
   return { admitted, granted, count, held, windowRemaining, end, overflow }
 }
 
-/** The places that each store has given, whether they were settled or not. */
-export const places = new WeakMap<QuotaStore, Acquisition[]>()
+/** The receipts of the places that each store has given, whether they were settled or not. */
+export const places = new WeakMap<QuotaStore, unknown[]>()
 
 /** Whether the plugin asks this of the store: one without `settle` cannot end what is held. */
 function isAskedOf (store: QuotaStore, { window, isEstimate }: Demand): boolean {
@@ -63,17 +61,37 @@ export function request (...demands: readonly Demand[]): StoreCall {
         .filter((_, index) => known?.[index] !== null)
       if (asked.length === 0) return []
       const acquisitions = await store.acquire(asked)
-      // So that a wrong one is an `AssertionError`.
-      doesNotThrow(() => {
-        assertAcquisitions(acquisitions, asked)
-      })
-      call.acquired.set(store, acquisitions)
+      assertUsable(store, asked, acquisitions)
+      call.acquired.set(store, acquisitions.map((each) => each && copyOf(each)))
       rememberPlaces(store, asked, acquisitions)
       return acquisitions.filter((acquisition) => acquisition !== null).map(fieldsOf)
     },
     demands
   )
   return call
+}
+
+/** Throws an `AssertionError` if the plugin could not use what was acquired. */
+function assertUsable (
+  store: QuotaStore,
+  demands: readonly Demand[],
+  acquisitions: readonly (Acquisition | null)[]
+): void {
+  doesNotThrow(() => {
+    assertAcquisitions(acquisitions, demands)
+  })
+  if (store.settle === undefined || !haveRoom(acquisitions)) return
+  for (const { receipt } of acquisitions) {
+    ok(receipt !== undefined, 'an admitted acquisition has no receipt to settle with')
+    doesNotThrow(() => {
+      structuredClone(receipt)
+    }, 'the receipt of an acquisition cannot be copied')
+  }
+}
+
+/** A copy, because a receipt is a value, and not the identity of an object. */
+function copyOf (acquisition: Acquisition): Acquisition {
+  return { ...acquisition, receipt: structuredClone(acquisition.receipt) }
 }
 
 function rememberPlaces (
@@ -83,7 +101,8 @@ function rememberPlaces (
 ): void {
   if (!haveRoom(acquisitions)) return
   const taken = acquisitions.filter((_, index) => demands[index]?.window === null)
-  places.set(store, [...(places.get(store) ?? []), ...taken])
+  const receipts = taken.map(({ receipt }) => receipt)
+  places.set(store, [...(places.get(store) ?? []), ...receipts])
 }
 
 export function peek (demand: Demand): StoreCall {
@@ -99,52 +118,42 @@ export function peek (demand: Demand): StoreCall {
 }
 
 /**
- * Settles one demand of a request.
+ * Settles one demand of a request, as the plugin does when the request ends: gives back what was
+ * granted and not used, and holds nothing more. Does nothing if the request was rejected.
  *
  * @param index Which of the demands.
  */
-export function settle ({ acquired, demands }: StoreCall, used = 0, index = 0): StoreCall {
+export function settle (call: StoreCall, used = 0, index = 0): StoreCall {
+  return settlement(call, index, (granted, demand) => ({
+    count: Math.max(0, granted - used),
+    held: settled(demand, granted).held
+  }))
+}
+
+/** Settles the only demand of a request by these amounts. */
+export function lower (call: StoreCall, less: Settled, once?: string): StoreCall {
+  return settlement(call, 0, () => less, once)
+}
+
+function settlement (
+  { acquired, demands }: StoreCall,
+  index: number,
+  lessOf: (granted: number, demand: Demand) => Settled,
+  once?: string
+): StoreCall {
   return new StoreCall(
     'settle',
     async (store) => {
-      const acquisition = acquired.get(store)?.[index]
-      if (acquisition != null) await store.settle?.(acquisition, used)
+      const acquisition = acquired.get(store)?.[index] ?? null
+      const demand = demands[index]
+      if (demand === undefined || acquisition?.receipt === undefined) return undefined
+      const { receipt, granted } = acquisition
+      const less = lessOf(granted, demand)
+      if (once === undefined) await store.settle?.(receipt, less)
+      else return store.settle?.(receipt, less, once)
     },
     demands
   )
-}
-
-/** Settles a copy of a request's acquisition, and returns the name of the error. */
-export function settleCopy ({ acquired, demands }: StoreCall): StoreCall {
-  return new StoreCall(
-    'settle',
-    async (store) => {
-      const acquisition = required(acquired.get(store)?.[0], 'the acquisition of the store')
-      return settleWrongly(store, { ...acquisition })
-    },
-    demands
-  )
-}
-
-/** Settles what the other store has returned for a request, and returns the name of the error. */
-export function settleForeign ({ acquired, demands }: StoreCall): StoreCall {
-  return new StoreCall(
-    'settle',
-    async (store) => {
-      const [foreign] = [...acquired].filter(([owner]) => owner !== store)
-      return settleWrongly(store, required(foreign?.[1][0], 'the acquisition of another store'))
-    },
-    demands
-  )
-}
-
-async function settleWrongly (store: QuotaStore, acquisition: Acquisition): Promise<unknown> {
-  try {
-    await store.settle?.(acquisition, 0)
-    return 'no error'
-  } catch (error) {
-    return loggableError(error).name
-  }
 }
 
 export const clearCounters = new StoreCall('clearCounters', (store) => store.clearCounters?.())
@@ -163,5 +172,6 @@ export function simultaneous (...calls: readonly StoreCall[]): StoreCall {
 
 /** The overflow of each demand of an admitted request. */
 function outcomeOf (acquisitions: readonly (Acquisition | null)[]): string {
-  return haveRoom(acquisitions) ? acquisitions.map(({ overflow }) => overflow).join() : 'rejected'
+  if (!haveRoom(acquisitions)) return 'rejected'
+  return acquisitions.map(({ overflow = false }) => overflow).join()
 }

@@ -11,16 +11,24 @@ export const minute = 60_000
 export const hour = 3_600_000
 export const day = 86_400_000
 
+/** When a day begins and ends; null if it is not the day of a time zone. */
+type Day = Pick<Demand, 'start' | 'end'>
+
 /** Takes the place of the window's length in a quota of concurrent requests. */
 const concurrent = Infinity
 
-/**
- * Callers of a shard: as many as it tracks, some that use its overflow counter meanwhile, all of
- * these, and as many more as it tracks.
- */
-export type Callers = Readonly<
-  Record<'tracked' | 'overflowing' | 'all' | 'later', readonly number[]>
->
+/** A caller cap so small that a few callers need overflow counters. */
+export const smallCap = 4
+
+/** As many callers as the small cap. */
+export const tracked: readonly number[] = [0, 1, 2, 3]
+/** One of them. */
+export const own = 0
+/** Callers that use the overflow counter meanwhile. */
+export const overflowing: readonly number[] = [4, 5, 6]
+export const all: readonly number[] = [...tracked, ...overflowing]
+/** As many other callers as the small cap. */
+export const later: readonly number[] = [7, 8, 9, 10]
 
 /**
  * A quota in a store under test: creates the calls for its counters. Callers are numbers. Times are
@@ -30,17 +38,19 @@ export class TestQuota {
   /** How long a counter is kept after its last request. */
   readonly retention: number
 
-  /**
-   * @param start When the day of a time zone begins, in milliseconds since the epoch.
-   * @param end When it ends.
-   */
+  /** @param day The day of a time zone, in milliseconds since the epoch. */
   constructor (
     readonly counters: string,
     readonly window: number,
-    readonly start: number | null = null,
-    readonly end: number | null = null
+    readonly unit = 'requests',
+    readonly day: Day = { start: null, end: null }
   ) {
     this.retention = counterRetention(window)
+  }
+
+  /** Whether its changes belong in a journal, if the store has one. */
+  get hasJournal (): boolean {
+    return this.window !== concurrent && this.unit !== 'requests'
   }
 
   /** A demand of exactly a cost. */
@@ -53,8 +63,9 @@ export class TestQuota {
       most: cost,
       isEstimate: this.window === concurrent,
       window: this.window === concurrent ? null : this.window,
-      start: this.start,
-      end: this.end
+      ...this.day,
+      unit: this.unit,
+      reference: this.hasJournal ? `a request of caller ${number}` : null
     }
   }
 
@@ -78,7 +89,7 @@ export class TestQuota {
 
   forget (...numbers: readonly number[]): StoreCall[] {
     return numbers.map(
-      (number) => new StoreCall('forget', (store) => store.forget?.(keyOf(number), this.counters))
+      (number) => new StoreCall('forget', (store) => store.forget?.(this.counters, keyOf(number)))
     )
   }
 
@@ -91,9 +102,9 @@ export class TestQuota {
     return this.window === concurrent ? [found, settle(found)] : [found]
   }
 
-  /** Settles a request several times, and finds each time what is counted for the caller. */
-  settleAndCount (number: number, settled: StoreCall, ...used: readonly number[]): Steps {
-    return used.map((each) => [settle(settled, each), this.count(number)])
+  /** Settles a request, and finds what is then counted for the caller. */
+  settleAndCount (number: number, settled: StoreCall, used: number): Steps {
+    return [settle(settled, used), this.count(number)]
   }
 
   /** Reads all pages. */
@@ -124,6 +135,16 @@ export class TestQuota {
     })
   }
 
+  /** Reads the number of callers that have a counter, while no window is over. */
+  tracked (): StoreCall {
+    return new StoreCall('inspect', async (store) => {
+      const state = await store.inspect?.(this.counters)
+      ok(state, 'inspect returned no state')
+      return state.trackedCallers
+    })
+  }
+
+  /** Reads the state of a store that sweeps. */
   inspect (): StoreCall {
     return new StoreCall('inspect', async (store) => {
       const state = await store.inspect?.(this.counters)
@@ -142,8 +163,10 @@ function keyOf (number: number): string {
 
 /** A second quota like the one under test. */
 export const otherQuota = new TestQuota('chat-2.requests.minute', minute)
-export const streams = new TestQuota('streams.concurrent', concurrent)
-export const jobs = new TestQuota('jobs.concurrent', concurrent)
-export const tokens = new TestQuota('chat.tokens.hour', hour)
+export const streams = new TestQuota('streams.concurrent', concurrent, 'concurrent-requests')
+export const jobs = new TestQuota('jobs.concurrent', concurrent, 'concurrent-requests')
+export const tokens = new TestQuota('chat.tokens.hour', hour, 'tokens')
 /** With the name of `tokens`: a quota with another unit and window has counters of its own. */
-export const budget = new TestQuota('chat.microdollars.day', day)
+export const budget = new TestQuota('chat.microdollars.day', day, 'microdollars')
+/** Another quota of the same unit as `tokens`. */
+export const otherTokens = new TestQuota('team.tokens.day', day, 'tokens')

@@ -103,6 +103,7 @@ t.test(
           reason: reasons[outcome] ?? null,
           operation,
           enforced: mode === 'enforce',
+          waited: 0,
           ...fields
         })
         t.same(Object.keys(decision ?? {}).sort(), [
@@ -118,13 +119,18 @@ t.test(
           'period',
           'quota',
           'reason',
+          'reference',
           'retryAfter',
           'unit',
+          'waited',
           'window',
           'windowRemaining'
         ])
-        t.equal(request?.quota, decision, 'request.quota holds the same object')
-        t.same(request?.quota.decisions, [decision])
+        t.equal(decision?.reference, request?.id)
+        t.equal(request?.quota.decisions[0], decision, 'request.quota has the same object')
+        t.equal(request?.quota.decisions.length, 1)
+        const isRefused = mode === 'enforce' && status !== 200
+        t.equal(request?.quota.refusal, isRefused ? decision : null)
         t.equal(request?.quota.decisions, request?.quota.decisions, 'the list is one array')
         t.notMatch(JSON.stringify(decision), 'alice', 'the decision contains no identity')
       }
@@ -222,7 +228,7 @@ t.test('the path of the operation / is the prefix, and / where there is none', a
         const operations = [{ method: 'POST', path: '/' }]
         await scope.register(quotaPlugin, { authentication: asAlice, operations })
         scope.post('/', async ({ quota }) => {
-          seen.push(quota?.operation?.path)
+          seen.push(quota.decisions[0]?.operation?.path)
         })
       },
       { prefix }

@@ -31,11 +31,8 @@ t.test('the plugin adds the decorators of the contract only', async (t) => {
       .sort(),
     [
       'quotaAcquire',
-      'quotaCharge',
       'quotaConfig',
-      'quotaExtend',
       'quotaForget',
-      'quotaGranted',
       'quotaStanding',
       'quotaStore',
       'quotas'
@@ -44,8 +41,8 @@ t.test('the plugin adds the decorators of the contract only', async (t) => {
   t.ok(app.quotaStore instanceof MemoryQuotaStore)
   t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
   t.same(
-    ['quota', 'quotaDecisions', 'getEnvs'].map((name) => app.hasRequestDecorator(name)),
-    [true, true, false]
+    ['quota', 'getEnvs'].map((name) => app.hasRequestDecorator(name)),
+    [true, false]
   )
   const preferences = new Map()
   t.equal(
@@ -294,18 +291,10 @@ const decorated: [
     {},
     { code: decorator, message: /requests already have a decorator "quota"/ }
   ],
-  [
-    (app) => Reflect.apply(app.decorateRequest, app, ['quotaDecisions', null]),
-    {},
-    { code: decorator, message: /requests already have a decorator "quotaDecisions"/ }
-  ],
   ...[
     'quotaConfig',
     'quotas',
     'quotaAcquire',
-    'quotaCharge',
-    'quotaExtend',
-    'quotaGranted',
     'quotaStanding',
     'quotaForget'
   ].map((name): (typeof decorated)[number] => [

@@ -222,7 +222,7 @@ t.test(
     t.same(await counts(['default', 'tokens', 'hours'], { 'x-caller': 'bob' }), [1, 30, 1])
     await t.rejects(app.quotaForget(JSON.parse('5')), {
       name: 'TypeError',
-      message: /the caller key must have 64 hexadecimal digits .*; it got 5/
+      message: /must be 64 hexadecimal digits.*; it got 5/
     })
   }
 )
@@ -234,7 +234,7 @@ t.test('quotaForget rejects anything but a caller key', async (t) => {
   for (const other of [...others, null, undefined, [key]]) {
     await t.rejects(Reflect.apply(app.quotaForget, app, [other]), {
       name: 'TypeError',
-      message: /the caller key must have 64 hexadecimal digits in lower case/
+      message: /must be 64 hexadecimal digits/
     })
   }
 })
@@ -291,22 +291,70 @@ t.test('the standing is unknown where the function of the limit fails', async (t
   })
 })
 
-t.test('the standing of anything but a request is an error, an authentication too', async (t) => {
-  const { app, ask } = await createHost('default', {
-    authentication: () => localAuthentication('alice')
-  })
-  await ask()
+t.test('the standing of anything but a request or an authentication is an error', async (t) => {
+  const { app } = await createHost('default')
   for (const [value, shown] of [
     [null, 'null'],
     [undefined, 'undefined'],
-    ['alice', '"alice"'],
+    ['alice', 'a string'],
     [{}, 'an object'],
-    // Not the standing of whom the option `authentication` returns.
-    [localAuthentication('bob'), 'an object']
+    [{ kind: 'local', authenticated: true, username: 'alice' }, 'an object']
   ] as const) {
     await t.rejects(Reflect.apply(app.quotaStanding, app, [value]), {
       code: 'FST_ERR_LLM_QUOTA_OPTION',
-      message: `fastify-llm-quota: the option request must be a request; it got ${shown}`
+      message: new RegExp(`the option source must be a request, or an .*; it got ${shown}$`)
     })
   }
+})
+
+t.test('the standing of an authentication is that of the caller whom it names', async (t) => {
+  const asked: unknown[] = []
+  const preferences = {
+    get: (name: string, request: unknown) => {
+      asked.push([name, request])
+      return undefined
+    }
+  }
+  const { app, ask } = await createHost(['default', 'acme'], {
+    preferences,
+    quotas: { acme: { perDay: 5, authentication: () => localAuthentication('acme') } }
+  })
+  await ask({ headers: { 'x-caller': 'bob' } })
+  asked.length = 0
+  matchExactly(t, await app.quotaStanding(localAuthentication('bob')), { count: 1, remaining: 9 })
+  t.same(asked, [['rate-limit.per-minute', null]])
+  matchExactly(t, await app.quotaStanding(localAuthentication('bob'), 'acme'), { count: 0 })
+  matchExactly(t, await app.quotaStanding(localAuthentication('acme'), 'acme'), { count: 1 })
+  t.equal(await app.quotaStanding(localAuthentication(' ')), null)
+})
+
+t.test('what a function of a limit returns is told as what remains', async (t) => {
+  const { app, ask } = await createHost(['all', 'none'], {
+    quotas: {
+      all: { perDay: { tokens: () => Infinity }, cost: 5 },
+      none: { perDay: () => 0, mode: 'shadow' },
+      off: { perDay: 0 }
+    }
+  })
+  await ask()
+  const standingOf = async (name: string) => app.quotaStanding(localAuthentication('alice'), name)
+  matchExactly(t, await standingOf('all'), { limit: Infinity, count: 5, remaining: null })
+  matchExactly(t, await standingOf('none'), { limit: 0, count: 0, remaining: 0 })
+  matchExactly(t, await standingOf('off'), { limit: 0, count: 0, remaining: null })
+})
+
+t.test('quotaForget takes an authentication, and the name of one quota', async (t) => {
+  const { app, ask, counts } = await createHost(['default', 'chat'], { quotas: { chat: {} } })
+  await ask()
+  await app.quotaForget(localAuthentication('alice'), 'chat')
+  t.same(await counts(['default', 'chat']), [1, 0])
+  await app.quotaForget(localAuthentication('alice'))
+  t.same(await counts(['default', 'chat']), [0, 0])
+  await t.rejects(app.quotaForget(localAuthentication('alice'), 'chatt'), {
+    code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA'
+  })
+  await t.rejects(app.quotaForget(localAuthentication(' ')), {
+    name: 'TypeError',
+    message: /identifies no caller/
+  })
 })

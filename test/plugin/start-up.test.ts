@@ -248,13 +248,13 @@ t.test('fastify.quotas has the default quota, first, if anything can use it', as
 })
 
 t.test('the info line tells where a shared store keeps the counters', async (t) => {
-  const redis = new RedisQuotaStore({ client: new Redis({ lazyConnect: true }), shards: 4 })
+  const redis = new RedisQuotaStore({ client: new Redis({ lazyConnect: true }) })
   const postgres = new PostgresQuotaStore({
     pool: { query: async () => ({ rows: [] }) },
     table: 'limits.chat'
   })
   for (const [primary, place] of [
-    [redis, { keyPrefix: 'llm-quota:', shards: 4 }],
+    [redis, { keyPrefix: 'llm-quota:' }],
     [postgres, { table: 'limits.chat' }]
   ] as const) {
     for (const store of [primary, new InsuredQuotaStore({ primary })]) {

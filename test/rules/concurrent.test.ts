@@ -15,7 +15,8 @@ import quotaPlugin, {
   type Acquisition,
   type AuthenticationReader,
   type Demand,
-  type QuotaOptions
+  type QuotaOptions,
+  type Settled
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromHeader } from '../support/quota-host.js'
@@ -38,9 +39,9 @@ class CountingStore extends MemoryQuotaStore {
     return acquisitions
   }
 
-  override settle (acquisition: Acquisition, used: number): void {
-    if (acquisition.windowRemaining === null && used === 0) this.freed += 1
-    super.settle(acquisition, used)
+  override settle (receipt: unknown, less: Settled): void {
+    if (less.count === 1 && less.held === 1) this.freed += 1
+    super.settle(receipt, less)
   }
 
   get concurrent (): number {
@@ -58,7 +59,9 @@ class CountingStore extends MemoryQuotaStore {
         isEstimate: true,
         window: 60_000,
         start: null,
-        end: null
+        end: null,
+        unit: 'tokens',
+        reference: null
       })?.count ?? 0
     )
   }
@@ -160,7 +163,7 @@ t.test('as many requests run at the same time as the limit allows, and no more',
   const running = [await begin(), await begin()]
   matchExactly(
     t,
-    running.map(({ request }) => request.quota),
+    running.map(({ request }) => request.quota.decisions[0]),
     [1, 2].map((count) => ({
       outcome: 'admitted',
       unit: 'concurrent-requests',

@@ -25,7 +25,7 @@ function acquire (store: MemoryQuotaStore, callerKey: string, window: number | n
 // A function of its own, because the frame of a loop can keep what it has iterated over alive.
 function settleAll (store: MemoryQuotaStore, acquisitions: readonly Acquisition[]): void {
   acquisitions.forEach((acquisition) => {
-    store.settle(acquisition, 0)
+    store.settle(acquisition.receipt, { count: 1, held: 1 })
   })
 }
 

@@ -19,7 +19,7 @@ const rangeInHeader: QuotaDefinition['cost'] = ({ headers }) => {
 
 t.test('what is granted is held until the permit ends, and is used from then on', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: { least: 5, most: 8 } } }
-  const { app, ask, begin, standings, store } = await createHost('tokens', { quotas })
+  const { ask, begin, standings, store } = await createHost('tokens', { quotas })
   const stands = async (count: number, held: number): Promise<void> => {
     const remaining = 20 - count
     matchExactly(t, await standings(['tokens']), [{ count, held, remaining }])
@@ -90,7 +90,7 @@ const grants: [used: number, cost: string, granted: number | null][] = [
 t.test('a request is granted as much of its range as there is room for', async (t) => {
   for (const [used, cost, granted] of grants) {
     const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
-    const { app, ask, begin, counts } = await createHost('tokens', { quotas })
+    const { ask, begin, counts } = await createHost('tokens', { quotas })
     const { request, end } = await begin({ 'x-cost': '0-0' })
     await request.quota.charge(used)
     await end()
@@ -201,7 +201,7 @@ t.test(
   async (t) => {
     for (const [used, held, least, seconds] of waits) {
       const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
-      const { app, ask, begin } = await createHost('tokens', {
+      const { ask, begin } = await createHost('tokens', {
         rateLimitHeaders: 'draft-10',
         quotas
       })
@@ -275,7 +275,7 @@ t.test(
 
 t.test('what is used beyond a grant counts as used, and is never held', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 5 } }
-  const { app, begin, standings } = await createHost('tokens', { quotas })
+  const { begin, standings } = await createHost('tokens', { quotas })
   const { request, end } = await begin()
   await request.quota.charge(12)
   matchExactly(t, await standings(['tokens']), [{ count: 12, held: 0 }])
@@ -285,7 +285,7 @@ t.test('what is used beyond a grant counts as used, and is never held', async (t
 
 t.test('a grant is no longer held once as much is reported, while the request runs', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 5 } }
-  const { app, begin, standings } = await createHost('tokens', { quotas })
+  const { begin, standings } = await createHost('tokens', { quotas })
   const { request } = await begin()
   await request.quota.charge(4)
   matchExactly(t, await standings(['tokens']), [{ count: 5, held: 5 }])
@@ -293,7 +293,7 @@ t.test('a grant is no longer held once as much is reported, while the request ru
   matchExactly(t, await standings(['tokens']), [{ count: 5, held: 0 }])
 })
 
-t.test('quotaGranted is the least of the enforced quotas that count the unit', async (t) => {
+t.test('granted is the least of the enforced quotas that count the unit', async (t) => {
   const quotas: Quotas = {
     minute: { perMinute: { tokens: 20 }, cost: { least: 1, most: 15 } },
     hour: { perHour: { tokens: 30 }, cost: { least: 1, most: 12 } },
@@ -321,20 +321,30 @@ t.test('quotaGranted is the least of the enforced quotas that count the unit', a
   preferences.set('rate-limit.minute.per-minute', 0)
   preferences.set('rate-limit.hour.per-hour', 0)
   t.equal((await ask()).statusCode, 200)
-  t.same(granted, [5, null, null])
-  for (const value of [null, undefined, 5, {}, [], Object.freeze({})]) {
-    t.equal(Reflect.apply(app.quotaGranted, app, [value, 'tokens']), null)
-  }
+  t.same(granted, [8, null, null])
 })
 
-t.test('quotaGranted contains what extensions were granted, whatever is reported', async (t) => {
+t.test('granted stays what the admission granted, whatever is reported', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 12 } }
-  const { app, begin } = await createHost('tokens', { quotas })
-  const { request } = await begin()
-  t.equal(await app.quotaExtend(request, 4), null)
-  t.equal(request.quota.granted('tokens'), 16)
+  const { begin } = await createHost('tokens', { quotas })
+  const { request, end } = await begin()
   await request.quota.charge(18)
-  t.equal(request.quota.granted('tokens'), 16)
+  t.equal(request.quota.granted('tokens'), 12)
+  await end()
+  t.equal(request.quota.granted('tokens'), 12)
+})
+
+t.test('granted omits a quota whose limit is Infinity, which counts all the same', async (t) => {
+  const quotas: Quotas = {
+    plan: { perMinute: { tokens: () => Infinity }, cost: { least: 1, most: 90 } },
+    month: { perMonth: { tokens: 1000 }, cost: { least: 1, most: 40 } },
+    images: { perDay: { images: () => Infinity }, cost: 2 }
+  }
+  const { begin, counts } = await createHost(Object.keys(quotas), { quotas })
+  const { request } = await begin()
+  t.equal(request.quota.granted('tokens'), 40)
+  t.equal(request.quota.granted('images'), null)
+  t.same(await counts(Object.keys(quotas)), [40, 40, 2])
 })
 
 t.test('a permit in a handler can have ranges, and tells what it was granted', async (t) => {
@@ -349,14 +359,13 @@ t.test('a permit in a handler can have ranges, and tells what it was granted', a
   const granted = (permit: QuotaPermit): unknown[] =>
     [...names, 'requests'].map((unit) => permit.granted(unit))
   t.same(granted(await app.quotaAcquire(request, 'tokens')), [6, null, null])
-  t.same(granted(await app.quotaAcquire(request, 'tokens', { least: 1, most: 12 })), [
-    12,
-    null,
-    null
-  ])
+  t.same(
+    granted(await app.quotaAcquire(request, { tokens: { least: 1, most: 12 } })),
+    [12, null, null]
+  )
   const costs = { tokens: { least: 0, most: 9 }, dollars: { least: 3, most: 99 }, requests: 2 }
-  t.same(granted(await app.quotaAcquire(request, [...names, 'requests'], costs)), [2, 9, 2])
-  const refused = await app.quotaAcquire(request, [...names, 'requests'], costs)
+  t.same(granted(await app.quotaAcquire(request, costs)), [2, 9, 2])
+  const refused = await app.quotaAcquire(request, costs)
   matchExactly(t, refused.refusal, { outcome: 'rejected', quota: 'tokens', granted: 0 })
   t.same(granted(refused), [null, null, null])
   t.same(await counts(names), [20, 9])
@@ -384,8 +393,8 @@ t.test('a range is read once, and what was checked is what counts', async (t) =>
   const { json } = await ask()
   matchExactly(t, json(), [{ granted: 5 }, { granted: 5 }])
   const { request, end } = await begin()
-  const alone = await app.quotaAcquire(request, 'read', changing())
-  const named = await app.quotaAcquire(request, ['defined', 'read'], { read: changing() })
+  const alone = await app.quotaAcquire(request, { read: changing() })
+  const named = await app.quotaAcquire(request, { defined: null, read: changing() })
   matchExactly(t, alone.decisions, [{ granted: 5 }])
   matchExactly(t, named.decisions, [{ granted: 5 }, { granted: 5 }])
   await end()

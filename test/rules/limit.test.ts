@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { tmpdir } from 'node:os'
 import Fastify from 'fastify'
 import t from 'tap'
-import { channelsOf } from '../../lib/channels.js'
+import { preferenceFailures } from '../../lib/channels.js'
 import quotaPlugin, {
   localAuthentication,
   type Authentication,
@@ -145,7 +145,7 @@ for (const [rule, rows] of Object.entries(preferred)) {
         const [message] = await published(async () => {
           failures = await published(
             () => analyze(app, limit === 0 ? null : alice),
-            channelsOf(app.server).preferenceFailures.name
+            preferenceFailures.name
           )
         })
         const { limit: used, outcome, count } = message?.decision ?? {}

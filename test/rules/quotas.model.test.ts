@@ -29,7 +29,8 @@ import {
   type ModelDecision,
   type ModelPermit,
   type ModelQuota,
-  type ModelRange
+  type ModelRange,
+  type ModelStore
 } from '../support/quotas-model.js'
 import { Random } from '../../chaos/random.js'
 
@@ -97,14 +98,27 @@ interface RandomQuota {
   readonly ofCallers: Map<string, string> | null
 }
 
-function randomQuota (random: Random, name: string): RandomQuota {
+/** What a function can return for a limit, and what that leaves a caller. */
+const limitsOfCallers: [returned: number, limit: number][] = [
+  [-3, 0],
+  [0, 0],
+  [1, 1],
+  [9, 9],
+  [16, 16],
+  [Infinity, Infinity]
+]
+
+function randomQuota (random: Random, name: string, store: ModelStore): RandomQuota {
   const isDefault = name === 'default'
   const limitName = isDefault
     ? 'perMinute'
     : random.pick(limitNames)
   const [period, key] = kinds[limitName]
   const unit = randomUnit(random, period, isDefault)
-  const limit = random.integer(0, period === null ? 3 : 16)
+  const isLimitOfCaller = !isDefault && random.integer(0, 3) === 0
+  const ofCaller = random.pick(limitsOfCallers)
+  const number = random.integer(0, period === null ? 3 : 16)
+  const limit = isLimitOfCaller ? () => ofCaller[0] : number
   const isEnforced = random.integer(1, 4) > 1
   const isOfOrganisation = !isDefault && random.integer(0, 1) === 1
   const zone = randomZone(random, limitName)
@@ -116,7 +130,7 @@ function randomQuota (random: Random, name: string): RandomQuota {
   const definition = {
     [limitName]: unit.endsWith('requests') ? limit : { [unit]: limit },
     mode: isEnforced ? 'enforce' : 'shadow',
-    authentication: isOfOrganisation ? fromOrganisation : fromHeader,
+    authentication: isOfOrganisation ? fromOrganisation : undefined,
     timeZone: zone.timeZone,
     cost: isOfRequest ? costInHeader(unit) : cost,
     unreported: unreported === 'fails' ? fails : (unreported ?? undefined)
@@ -126,7 +140,10 @@ function randomQuota (random: Random, name: string): RandomQuota {
       name,
       unit,
       period,
-      limit,
+      isLimitOfCaller,
+      limit: isLimitOfCaller ? ofCaller[1] : number,
+      isDisabled: !isLimitOfCaller && number === 0,
+      store,
       isEnforced,
       offsets: zone.offsets,
       unreported: typeof unreported === 'number' ? unreported : null
@@ -179,10 +196,8 @@ function randomZone (random: Random, limitName: string) {
   return { timeZone, offsets, ofCallers }
 }
 
-/** A request, or an authentication. */
+/** A request, or a job without one. */
 interface Sent {
-  readonly subject: FastifyRequest | Authentication
-  /** The request, if it has passed the hook. */
   readonly request: FastifyRequest | null
   readonly user: string
   readonly organisation: string
@@ -242,6 +257,11 @@ function statusOf ({ isAdmitted, decisions }: ModelPermit): number {
   return statuses[outcome]
 }
 
+/** A store that answers at once, or later. */
+interface RandomStore extends ModelStore {
+  readonly store: QuotaStore
+}
+
 /** A host with random quotas, and the model beside it. */
 class Walk {
   readonly #random: Random
@@ -249,6 +269,7 @@ class Walk {
   readonly #clock = new VirtualClock()
   readonly #epoch: number
   #drift = 0
+  readonly #stores: readonly [RandomStore, RandomStore]
   readonly #defined: readonly RandomQuota[]
   readonly #preferences = new Map<string, number>()
   readonly #model = new QuotasModel()
@@ -264,14 +285,18 @@ class Walk {
     this.#random = random
     this.#seen = seen
     this.#epoch = Date.UTC(2026, random.integer(0, 11), random.integer(1, 31))
-    this.#defined = names.map((name) => randomQuota(random, name))
+    this.#stores = [this.#createStore(), this.#createStore()]
+    this.#defined = names.map((name) => {
+      const isOther = name !== 'default' && random.integer(1, 3) === 1
+      return randomQuota(random, name, this.#stores[isOther ? 1 : 0])
+    })
   }
 
   async run (): Promise<void> {
     Date.now = () => this.#epoch + this.#drift + this.#clock.now()
     const settlements: object[] = []
     const note = (message: unknown): void => {
-      const { callerKey, request, failed, ...settlement } = Object(message)
+      const { callerKey, request, reference, server, failed, ...settlement } = Object(message)
       deepStrictEqual([failed, typeof callerKey], [false, 'string'])
       settlements.push(settlement)
     }
@@ -303,19 +328,20 @@ class Walk {
     this.#seen[what] = (this.#seen[what] ?? 0) + 1
   }
 
-  #createStore (): QuotaStore {
+  #createStore (): RandomStore {
     const memory = new MemoryQuotaStore({ clock: this.#clock.now })
-    return this.#random.integer(0, 1) === 1 ? memory : asynchronous(memory)
+    const isAtOnce = this.#random.integer(0, 1) === 1
+    return { isAtOnce, store: isAtOnce ? memory : asynchronous(memory) }
   }
 
   async #start (): Promise<void> {
     const [first, ...others] = this.#defined
     if (first === undefined) throw new Error('there is no quota')
-    const another = this.#createStore()
-    const quotas = others.map(({ model, definition }): [string, QuotaDefinition] => {
-      const store = this.#random.integer(1, 3) === 1 ? { store: another } : {}
-      return [model.name, { ...definition, ...store }]
-    })
+    const [store, another] = this.#stores
+    const quotas = others.map(({ model, definition }): [string, QuotaDefinition] => [
+      model.name,
+      { ...definition, ...(model.store === another && { store: another.store }) }
+    ])
     await this.#app.register(quotaPlugin, {
       operations: [],
       rateLimitHeaders: 'draft-10',
@@ -323,7 +349,7 @@ class Walk {
       authentication: fromHeader,
       mode: first.model.isEnforced ? 'enforce' : 'shadow',
       perMinute: first.model.limit,
-      store: this.#createStore(),
+      store: store.store,
       quotas: Object.fromEntries(quotas)
     })
     const quotasInHeader = ({ headers }: FastifyRequest): string[] =>
@@ -346,18 +372,17 @@ class Walk {
     const recent = this.#issued.slice(-20)
     const running = recent.filter(({ expected }) => expected.accounts.length > 0)
     const used = running.length > 0 && random.integer(0, 3) > 0 ? running : recent
-    const choice = random.integer(1, 46)
+    const choice = random.integer(1, 41)
     if (choice <= 14 || recent.length === 0) await this.#request(id)
     else if (choice <= 18) await this.#acquire(random.pick(recent).sent)
     else if (choice === 19) await this.#acquireForJob()
     else if (choice <= 25) await this.#end(random.pick(recent))
     else if (choice <= 32) await this.#charge(random.pick(used))
-    else if (choice <= 37) await this.#extend(random.pick(used))
-    else if (choice <= 40) this.#clock.advance(random.pick(gaps))
-    else if (choice === 41) this.#drift = random.pick([-3_600_000, 0, 3_600_000])
-    else if (choice === 42) this.#setLimit()
-    else if (choice === 43) await this.#forget()
-    else if (choice <= 45) this.#move()
+    else if (choice <= 35) this.#clock.advance(random.pick(gaps))
+    else if (choice === 36) this.#drift = random.pick([-3_600_000, 0, 3_600_000])
+    else if (choice === 37) this.#setLimit()
+    else if (choice === 38) await this.#forget()
+    else if (choice <= 40) this.#move()
     else this.#compareGrants(random.pick(used))
   }
 
@@ -426,7 +451,8 @@ class Walk {
       .then((response) => response)
     const { request, closed } = await decided
     deepStrictEqual(request.quota.decisions.map(shown), expected.decisions)
-    deepStrictEqual(shown(request.quota), expected.decisions[0] ?? null)
+    const refusal = expected.isAdmitted ? null : (expected.decisions[0] ?? null)
+    deepStrictEqual(shown(request.quota.refusal), refusal)
     this.#note(expected)
     const end = async (): Promise<void> => {
       if (sent.hasEnded) return
@@ -447,7 +473,7 @@ class Walk {
         }
       }
     }
-    const sent: Sent = { subject: request, request, user, organisation, cost, hasEnded: false, end }
+    const sent: Sent = { request, user, organisation, cost, hasEnded: false, end }
     this.#issued.push({ sent, expected, permit: null, isFollowed: true })
     if (!expected.isAdmitted || random.integer(0, 1) === 1) await sent.end()
   }
@@ -465,7 +491,11 @@ class Walk {
       }
     }
     const expected = this.#model.decide(this.#time, this.#askedOf(chosen, sent, given))
-    const permit = await this.#app.quotaAcquire(sent.subject, random.shuffle(chosen), given)
+    const costs = random.shuffle(chosen).map((name) => [name, given[name] ?? null])
+    const permit = await this.#app.quotaAcquire(
+      sent.request ?? this.#callersOf(chosen, sent),
+      Object.fromEntries(costs)
+    )
     deepStrictEqual(permit.decisions.map(shown), expected.decisions)
     deepStrictEqual(permit.refusal === null, expected.isAdmitted)
     this.#note(expected)
@@ -474,15 +504,24 @@ class Walk {
     this.#issued.push({ sent, expected, permit, isFollowed })
   }
 
-  /** Takes a permit for an authentication, which is the caller of every quota. */
+  /** Returns the caller of a job, by quota where one of them counts the organisation. */
+  #callersOf (chosen: readonly string[], { user, organisation }: Sent) {
+    const used = this.#defined.filter(({ model }) => chosen.includes(model.name))
+    if (!used.some(({ isOfOrganisation }) => isOfOrganisation)) return localAuthentication(user)
+    const callers = used.map(({ model, isOfOrganisation }): [string, Authentication] => [
+      model.name,
+      localAuthentication(isOfOrganisation ? organisation : user)
+    ])
+    return Object.fromEntries(callers)
+  }
+
+  /** Takes a permit without a request. */
   async #acquireForJob (): Promise<void> {
-    const caller = this.#random.pick(users)
     const end = async (): Promise<void> => {}
     const sent: Sent = {
-      subject: localAuthentication(caller),
       request: null,
-      user: caller,
-      organisation: caller,
+      user: this.#random.pick(users),
+      organisation: this.#random.pick(organisations),
       cost: null,
       hasEnded: true,
       end
@@ -503,11 +542,12 @@ class Walk {
     for (const unit of ['tokens', 'dollars']) {
       if (random.integer(0, 2) > 0) amounts[unit] = random.integer(0, 8)
     }
+    if (random.integer(0, 3) === 0) amounts.requests = random.integer(0, 3)
     if (random.integer(0, 9) === 0) amounts.tokens = random.pick(invalid)
     const isNumber = amounts.tokens !== undefined && random.integer(0, 4) === 0
     const given: Amounts = isNumber ? Number(amounts.tokens) : amounts
     if (permit !== null) await permit.charge(given)
-    else if (sent.request !== null) await this.#sent.request.quota.charge(given)
+    else if (sent.request !== null) await sent.request.quota.charge(given)
     const valid: Record<string, number> = {}
     for (const [unit, amount] of Object.entries(amounts)) {
       const isValid = Number.isInteger(amount) && amount >= 0
@@ -517,36 +557,9 @@ class Walk {
     if (expected.accounts.length > 0) this.#count('charged')
   }
 
-  async #extend ({ sent, expected, permit }: Issued): Promise<void> {
-    const random = this.#random
-    const amounts: Record<string, number> = {}
-    for (const unit of ['tokens', 'dollars']) {
-      const isCounted = expected.all.some(({ quota }) => quota.unit === unit)
-      if (isCounted || random.integer(0, 9) === 0) amounts[unit] = random.integer(0, 6)
-    }
-    if (random.integer(0, 19) === 0) amounts.tokens = random.pick(invalid)
-    const expectedRefusal = this.#model.extend(this.#time, expected, amounts)
-    const extending =
-      permit === null && sent.request !== null
-        ? this.#app.quotaExtend(sent.request, amounts)
-        : permit?.extend(amounts)
-    if (extending === undefined) throw new Error('there is neither a permit nor a request')
-    try {
-      deepStrictEqual(shown(await extending), expectedRefusal)
-    } catch (error) {
-      if (Object(error).code !== 'FST_ERR_LLM_QUOTA_OPTION') throw error
-      deepStrictEqual(expectedRefusal, 'error', String(error))
-    }
-    if (expectedRefusal === null) this.#count('extended')
-    else this.#count(expectedRefusal === 'error' ? 'no extension' : 'refused extensions')
-  }
-
   #compareGrants ({ sent, expected, permit }: Issued): void {
     for (const unit of ['requests', 'tokens', 'dollars', 'images']) {
-      const granted =
-        permit === null && sent.request !== null
-          ? this.#sent.request.quota.granted(unit)
-          : permit?.granted(unit)
+      const granted = (permit ?? sent.request?.quota)?.granted(unit)
       deepStrictEqual(granted, this.#model.granted(expected, unit), unit)
     }
   }
@@ -556,6 +569,7 @@ class Walk {
     const limit = this.#random.integer(-1, 16)
     this.#preferences.set(key, limit)
     model.limit = Math.abs(limit)
+    model.isDisabled = limit === 0
   }
 
   /** The time zone of a caller changes. */
@@ -613,10 +627,7 @@ const kindsOfSteps = [
   'failed time zones',
   'changed time zones',
   'jobs',
-  'charged',
-  'extended',
-  'refused extensions',
-  'no extension'
+  'charged'
 ]
 
 t.test(

@@ -14,7 +14,8 @@ import quotaPlugin, {
   type Demand,
   type QuotaDefinition,
   type QuotaOptions,
-  type QuotaStore
+  type QuotaStore,
+  type Settled
 } from '../../lib/index.js'
 import { listen } from '../support/raw-socket.js'
 import { asAlice, captureLog, published } from '../support/service.js'
@@ -42,9 +43,9 @@ class WaitingStore implements QuotaStore {
     return this.memory.acquire(demands)
   }
 
-  async settle (acquisition: Acquisition, used: number): Promise<void> {
+  async settle (receipt: unknown, less: Settled): Promise<void> {
     this.settled += 1
-    this.memory.settle(acquisition, used)
+    this.memory.settle(receipt, less)
   }
 
   /** What each quota has counted. */

@@ -28,7 +28,7 @@ t.test('quotaSettlements is the channel fastify-llm-quota:settlement', async (t)
   t.equal(quotaSettlements, channel('fastify-llm-quota:settlement'))
 })
 
-type Step = 'closes' | { report: number } | { extend: number }
+type Step = 'closes' | { report: number }
 type Message = Pick<QuotaSettlement, 'granted' | 'used' | 'before' | 'reported'>
 
 function message (granted: number, used: number, before: number, reported: boolean): Message {
@@ -43,7 +43,6 @@ const orders: [what: string, unreported: number | undefined, Step[], Message[]][
   ['a report of less', 9, [{ report: 3 }, 'closes'], [message(5, 3, 0, true)]],
   ['a report of 0', 9, [{ report: 0 }, 'closes'], [message(5, 0, 0, true)]],
   ['reports of more', 9, [{ report: 3 }, { report: 4 }, 'closes'], [message(5, 7, 0, true)]],
-  ['an extension', undefined, [{ extend: 4 }, { report: 6 }, 'closes'], [message(9, 6, 0, true)]],
   [
     'late reports',
     2,
@@ -59,8 +58,8 @@ const orders: [what: string, unreported: number | undefined, Step[], Message[]][
   [
     'a late report of less',
     undefined,
-    [{ extend: 4 }, 'closes', { report: 1 }],
-    [message(9, 9, 0, false), message(9, 1, 9, true)]
+    ['closes', { report: 1 }],
+    [message(5, 5, 0, false), message(5, 1, 5, true)]
   ]
 ]
 
@@ -69,13 +68,12 @@ t.test(
   async (t) => {
     for (const [what, unreported, steps, messages] of orders) {
       const tokens = { perMinute: { tokens: 50 }, cost: 5, unreported }
-      const { app, begin, counts } = await createHost('tokens', { quotas: { tokens } })
+      const { begin, counts, app } = await createHost('tokens', { quotas: { tokens } })
       const { request, end } = await begin()
       const found = await settled(async () => {
         for (const step of steps) {
           if (step === 'closes') await end()
-          else if ('report' in step) await request.quota.charge(step.report)
-          else t.equal(await app.quotaExtend(request, step.extend), null, what)
+          else await request.quota.charge(step.report)
         }
       })
       const sum = found.reduce((sum, { used, before }) => sum + used - before, 0)
@@ -91,14 +89,18 @@ t.test(
       for (const each of found) {
         matchExactly(t, each, { callerKey, quota: 'tokens', unit: 'tokens', failed: false })
         t.equal(each.request, request)
+        t.equal(each.reference, request.id)
+        t.equal(each.server, app.server)
         t.same(Object.keys(each).sort(), [
           'before',
           'callerKey',
           'failed',
           'granted',
           'quota',
+          'reference',
           'reported',
           'request',
+          'server',
           'unit',
           'used',
           'windowEnd'
@@ -117,7 +119,7 @@ t.test('each quota of another unit than requests has a message, a shadow quota t
     places: { concurrent: 2 },
     off: { perMinute: { tokens: 0 } }
   }
-  const { app, begin, ask } = await createHost(Object.keys(quotas), { quotas })
+  const { begin, ask } = await createHost(Object.keys(quotas), { quotas })
   const first = await begin()
   const second = await begin()
   const messages = await settled(async () => {
@@ -144,14 +146,13 @@ t.test('windowEnd is the end of the window that counted the admission', async (t
     month: { perMonth: { tokens: 50 }, cost: 5 },
     tokyo: { perDay: { tokens: 50 }, cost: 5, timeZone: () => 'Asia/Tokyo' }
   }
-  const { app, begin, clock } = await createHost(Object.keys(quotas), { quotas })
+  const { begin, clock } = await createHost(Object.keys(quotas), { quotas })
   await begin()
   clock.advance(20_000)
   set('2026-11-25T12:00:20Z')
   const { request, end } = await begin()
   clock.advance(7_200_000)
   set('2026-12-25T12:00Z')
-  t.equal(await app.quotaExtend(request, 1), null, 'in the next windows')
   const ends = ['2026-11-25T12:01Z', '2026-12-01T00:00Z', '2026-11-25T15:00Z']
   const messages = await settled(async () => {
     await end()
@@ -160,7 +161,7 @@ t.test('windowEnd is the end of the window that counted the admission', async (t
   matchExactly(
     t,
     messages,
-    [6, 9].flatMap((used) => ends.map((time) => ({ used, windowEnd: Date.parse(time) })))
+    [5, 9].flatMap((used) => ends.map((time) => ({ used, windowEnd: Date.parse(time) })))
   )
 })
 
@@ -169,7 +170,7 @@ t.test('a permit in a handler has messages of its own, without a request for a j
   const { app, begin } = await createHost('tokens', { quotas })
   const { request, end } = await begin()
   const messages = await settled(async () => {
-    const permit = await app.quotaAcquire(request, 'tokens', 8)
+    const permit = await app.quotaAcquire(request, { tokens: 8 }, { reference: 'item 7' })
     await permit.charge(3)
     await permit.end()
     const job = await app.quotaAcquire(localAuthentication('bob'), 'tokens')
@@ -178,12 +179,12 @@ t.test('a permit in a handler has messages of its own, without a request for a j
     const cancelled = await app.quotaAcquire(localAuthentication('bob'), 'tokens')
     await cancelled.charge(0)
     await cancelled.end()
-    await app.quotaAcquire(request, 'tokens', 2)
+    await app.quotaAcquire(request, { tokens: 2 })
     await end()
   })
   matchExactly(t, messages, [
-    { request, granted: 8, used: 3, before: 0, reported: true },
-    { request: null, granted: 5, used: 5, before: 0, reported: false },
+    { request, reference: 'item 7', granted: 8, used: 3, before: 0, reported: true },
+    { request: null, reference: null, granted: 5, used: 5, before: 0, reported: false },
     { request: null, granted: 5, used: 4, before: 5, reported: true },
     { request: null, granted: 5, used: 0, before: 0, reported: true },
     { request, granted: 5, used: 5, before: 0, reported: false },
@@ -260,7 +261,7 @@ t.test('reports of one request are settled one after another', async (t) => {
     peek: memory.peek.bind(memory)
   }
   const quotas: Quotas = { tokens: { perMinute: { tokens: 500 }, cost: 5, store } }
-  const { app, begin, counts } = await createHost('tokens', { quotas })
+  const { begin, counts } = await createHost('tokens', { quotas })
   const { request, end } = await begin()
   await end()
   const amounts: Amounts[] = [1, { tokens: 20 }, 3, 0, 40]

@@ -3,7 +3,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import Fastify from 'fastify'
 import t from 'tap'
-import { channelsOf } from '../../lib/channels.js'
+import { storeDurations } from '../../lib/channels.js'
 import quotaPlugin, {
   MemoryQuotaStore,
   type QuotaDefinition,
@@ -47,7 +47,7 @@ for (const [what, options, waits] of hosts) {
         ...options
       })
       // What the store takes is measured in the second and third request.
-      const { name } = channelsOf(app.server).storeDurations
+      const { name } = storeDurations
       const measure = (): void => {}
       t.teardown(() => unsubscribe(name, measure))
       const decided: unknown[] = []

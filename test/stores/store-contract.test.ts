@@ -3,7 +3,16 @@
 import t from 'tap'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
-import type { QuotaStore } from '../../lib/store/store.js'
+import { ShardedQuotaStore } from '../../lib/store/sharded/sharded-store.js'
+import type {
+  Acquisition,
+  CallerPage,
+  Demand,
+  QuotaCount,
+  QuotaStore,
+  QuotaStoreState,
+  Settled
+} from '../../lib/store/store.js'
 import { quotaStoreContract, type QuotaStoreContractOptions } from '../../lib/testing.js'
 import { compareWithReference } from '../support/compare-stores.js'
 import { ReferenceStore } from '../support/reference-store.js'
@@ -31,7 +40,64 @@ const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStor
       clock: options.clock,
       fallback: new MemoryQuotaStore(options)
     }),
+  'a sharded store': (options) =>
+    new ShardedQuotaStore([1, 2, 3].map(() => new MemoryQuotaStore(options))),
+  'a sharded store of insured stores that answer later': (options) =>
+    new ShardedQuotaStore(
+      [1, 2].map(() => new InsuredQuotaStore({ primary: new LaterStore(options) }))
+    ),
+  'a store that takes no text with a settlement': (options) =>
+    withoutOnce(new MemoryQuotaStore(options)),
   'a store without `settle`, which knows neither estimates nor places,': withoutSettle
+}
+
+/** A store on a server, whose receipts are texts. */
+class LaterStore implements QuotaStore {
+  readonly #memory: MemoryQuotaStore
+
+  constructor (options: QuotaStoreContractOptions) {
+    this.#memory = new MemoryQuotaStore(options)
+  }
+
+  async acquire (demands: readonly Demand[]): Promise<readonly Acquisition[]> {
+    return this.#memory.acquire(demands).map((acquisition) => ({
+      ...acquisition,
+      ...(acquisition.receipt !== undefined && { receipt: JSON.stringify(acquisition.receipt) })
+    }))
+  }
+
+  async settle (receipt: unknown, less: Settled, once?: string): Promise<boolean> {
+    return this.#memory.settle(JSON.parse(String(receipt)), less, once)
+  }
+
+  async peek (demand: Demand): Promise<QuotaCount | null> {
+    return this.#memory.peek(demand)
+  }
+
+  async forget (counters: string, callerKey: string): Promise<void> {
+    this.#memory.forget(counters, callerKey)
+  }
+
+  async list (counters: string): Promise<CallerPage> {
+    return this.#memory.list(counters)
+  }
+
+  async inspect (counters: string): Promise<QuotaStoreState> {
+    return this.#memory.inspect(counters)
+  }
+
+  async clearCounters (): Promise<void> {
+    this.#memory.clearCounters()
+  }
+}
+
+function withoutOnce (memory: MemoryQuotaStore): QuotaStore {
+  return {
+    acquire: (demands) => memory.acquire(demands),
+    settle (receipt, less) {
+      memory.settle(receipt, less)
+    }
+  }
 }
 
 function withoutSettle (options: QuotaStoreContractOptions): QuotaStore {
@@ -71,7 +137,8 @@ t.test(
   async (t) => {
     const seen = await compareWithReference({
       create: (options) => new MemoryQuotaStore(options),
-      walks
+      walks,
+      hasSweeps: true
     })
     t.comment(JSON.stringify(seen))
     t.ok(

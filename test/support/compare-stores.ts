@@ -24,6 +24,9 @@ const largest = Number.MAX_SAFE_INTEGER
 /** The time of a store's clock when a walk begins. */
 const start = 1_000_000
 
+/** A caller cap that no walk reaches. */
+const unreachedCap = 10_000
+
 /** How long a server keeps a place that its process does not renew. */
 const placeDuration = 30_000
 
@@ -36,9 +39,16 @@ const windows: Record<string, number | null> = {
   default: minute,
   'chat.requests.hour': hour,
   'chat.tokens.day': day,
+  'team.tokens.hour': hour,
   [zoned]: 25 * hour,
   'streams.concurrent': null,
   'jobs.concurrent': null
+}
+
+/** The unit of a quota, which its counters name. */
+function unitOf (counters: string): string {
+  if (windows[counters] === null) return 'concurrent-requests'
+  return counters.split('.')[1] ?? 'requests'
 }
 
 // The days of the time zone end after the time of a server's clock, so that `list` finds their
@@ -80,7 +90,7 @@ const drawnDemand = fc.record({
   counters: fc.constantFrom(...Object.keys(windows)),
   caller: fc.constantFrom(...keys),
   limit: fc.oneof(
-    { weight: 6, arbitrary: fc.integer({ min: 1, max: 8 }) },
+    { weight: 6, arbitrary: fc.integer({ min: 0, max: 8 }) },
     fc.constantFrom(1_000, largest, largest - 1)
   ),
   least: amount,
@@ -109,7 +119,8 @@ const drawnStep = fc.record({
   ),
   // Which of the latest acquisitions is settled, and with what.
   which: fc.nat({ max: 20 }),
-  used: fc.constantFrom(0, 1, 2, 3, 250, 2 ** 41)
+  used: fc.constantFrom(0, 1, 2, 3, 250, 2 ** 41),
+  once: fc.constantFrom(undefined, undefined, 'a', 'b')
 })
 type DrawnStep = typeof drawnStep extends fc.Arbitrary<infer Value> ? Value : never
 
@@ -124,15 +135,20 @@ interface Comparison {
   readonly areTogether?: boolean
   /** Whether places end with the virtual time. Then all are settled before. */
   readonly placesEnd?: boolean
+  /** Whether the store has a caller cap, an overflow counter and sweeps, as in one process. */
+  readonly hasSweeps?: boolean
 }
 
 /** An acquisition of both stores that was counted. */
 interface Acquired {
+  readonly number: number
   readonly actual: Acquisition
   readonly expected: Acquisition
   readonly demand: Demand
   readonly time: number
   timesSettled: number
+  /** What it still counts. */
+  left: number
 }
 
 /** How often each outcome was seen. */
@@ -148,20 +164,22 @@ class Seen {
   settledLess = 0
   settledMore = 0
   settledAgain = 0
+  settledOnce = 0
+  notSettledOnce = 0
   settledLate = 0
   listed = 0
   sweeps = 0
 }
 
 /**
- * Compares a store with the reference on random walks, each with a random caller cap. Returns how
- * often each outcome was seen.
+ * Compares a store with the reference on random walks, with random caller caps if it has one.
+ * Returns how often each outcome was seen.
  */
 export async function compareWithReference (comparison: Comparison): Promise<Seen> {
-  const { create, walks, length = 500 } = comparison
+  const { create, walks, length = 500, hasSweeps = false } = comparison
   const seen = new Seen()
   const drawnWalk = fc.record({
-    maxTrackedCallers: fc.integer({ min: 1, max: 6 }),
+    maxTrackedCallers: hasSweeps ? fc.integer({ min: 1, max: 6 }) : fc.constant(unreachedCap),
     steps: fc.array(drawnStep, { minLength: length, maxLength: length, size: 'max' })
   })
   await assertProperty(
@@ -201,12 +219,14 @@ class Walk {
   readonly #clock: VirtualClock
   readonly #areTogether: boolean
   readonly #placesEnd: boolean
+  readonly #hasSweeps: boolean
   readonly #seen: Seen
   /** The time of the reference's clock. */
   #time = start
   /** Comparisons of what was asked, in its order. */
   #pending: (() => Promise<void>)[] = []
   #acquired: Acquired[] = []
+  #numberOfAcquired = 0
   /** When the first of the places ends. */
   #placeEnd = Infinity
 
@@ -214,7 +234,7 @@ class Walk {
     store: Required<QuotaStore>,
     clock: VirtualClock,
     maxTrackedCallers: number,
-    { areTogether = false, placesEnd = false }: Comparison,
+    { areTogether = false, placesEnd = false, hasSweeps = false }: Comparison,
     seen: Seen
   ) {
     this.#store = store
@@ -222,10 +242,11 @@ class Walk {
     this.#reference = new ReferenceStore({ clock: () => this.#time, maxTrackedCallers })
     this.#areTogether = areTogether
     this.#placesEnd = placesEnd
+    this.#hasSweeps = hasSweeps
     this.#seen = seen
   }
 
-  async take ({ gap, kind, demands, which, used }: DrawnStep): Promise<void> {
+  async take ({ gap, kind, demands, which, used, once }: DrawnStep): Promise<void> {
     const [first] = demands
     if (first === undefined) return
     if (kind !== 'acquire' || gap > 0 || !this.#areTogether) await this.#compareAll()
@@ -239,7 +260,7 @@ class Walk {
     else if (kind === 'forget') this.#forget(demand)
     else if (kind === 'list') this.#list(demand.counters)
     else if (kind === 'clear') this.#clear()
-    else await this.#settleOne(which, used)
+    else await this.#settleOne(which, used, once)
     // A pool of connections keeps no order between what is sent together.
     await this.#compareAll()
   }
@@ -247,7 +268,7 @@ class Walk {
   async end (): Promise<void> {
     await this.#settlePlaces()
     for (const [counters, window] of Object.entries(windows)) {
-      if (window !== null) this.#inspect(counters)
+      if (window !== null && this.#hasSweeps) this.#inspect(counters)
     }
     await this.#compareAll()
   }
@@ -255,7 +276,7 @@ class Walk {
   async #advance (gap: number, counters: string): Promise<void> {
     if (this.#placesEnd && this.#clock.now() + gap >= this.#placeEnd) await this.#settlePlaces()
     if (gap === 0) return
-    if (windows[counters] !== null) this.#inspect(counters)
+    if (windows[counters] !== null && this.#hasSweeps) this.#inspect(counters)
     await this.#compareAll()
     this.#clock.advance(gap)
   }
@@ -284,7 +305,10 @@ class Walk {
 
   #demandOf ({ counters, caller, limit, least, more, isEstimate, late }: DrawnDemand): Demand {
     const window = windows[counters] ?? null
-    const base = { counters, callerKey: caller, limit, window, start: null, end: null }
+    const unit = unitOf(counters)
+    const reference = unit === 'tokens' ? `a request of ${caller}` : null
+    const ofCaller = { counters, callerKey: caller, limit, unit, reference }
+    const base = { ...ofCaller, window, start: null, end: null }
     if (window === null) return { ...base, least: 1, most: 1, isEstimate: true }
     const cost = { least, most: least + more, isEstimate }
     if (counters !== zoned) return { ...base, ...cost }
@@ -313,8 +337,16 @@ class Walk {
       for (const [index, demand] of asked.entries()) {
         const [ofStore, ofReference] = [actual[index], expected[index]]
         if (ofStore === undefined || ofReference === undefined) continue
-        const acquired = { actual: ofStore, expected: ofReference, demand, time: this.#time }
-        this.#acquired.push({ ...acquired, timesSettled: 0 })
+        this.#numberOfAcquired += 1
+        this.#acquired.push({
+          number: this.#numberOfAcquired,
+          actual: ofStore,
+          expected: ofReference,
+          demand,
+          time: this.#time,
+          timesSettled: 0,
+          left: ofReference.granted
+        })
         if (demand.window === null) this.#seen.places += 1
         if (ofReference.granted < demand.most) this.#seen.grantedLess += 1
       }
@@ -327,27 +359,41 @@ class Walk {
     if (!isAdmitted && acquisitions.some(({ admitted }) => admitted)) {
       this.#seen.rejectedWithRoom += 1
     }
-    if (acquisitions.some(({ overflow }) => overflow)) this.#seen.overflow += 1
+    if (acquisitions.some(({ overflow }) => overflow === true)) this.#seen.overflow += 1
     if (acquisitions.some(({ held, count }) => held > 0 && held < count)) this.#seen.held += 1
   }
 
   /** Settles one of the latest acquisitions, which may have been settled before. */
-  async #settleOne (which: number, used: number): Promise<void> {
+  async #settleOne (which: number, used: number, once: string | undefined): Promise<void> {
     const acquired = this.#acquired.at(-1 - which)
-    if (acquired !== undefined) await this.#settle(acquired, used)
+    if (acquired === undefined) return
+    if (acquired.demand.window === null) return this.#settle(acquired, 0)
+    // A permit that is handed over has a text of its own.
+    const text = once && `${once} of ${acquired.number}`
+    await this.#settle(acquired, used, text)
   }
 
-  async #settle (acquired: Acquired, amountUsed: number): Promise<void> {
-    const { actual, expected, demand, time } = acquired
-    const used = demand.window === null ? 0 : amountUsed
-    await this.#store.settle(actual, used)
+  /** Gives back what is still counted and was not used. */
+  async #settle (acquired: Acquired, used: number, once?: string): Promise<void> {
+    const { actual, expected, demand, time, left } = acquired
+    const less = {
+      count: Math.max(0, left - used),
+      held: demand.isEstimate ? expected.granted : 0
+    }
+    const applied = await this.#store.settle(actual.receipt, less, once)
     this.#time = this.#clock.now()
-    this.#reference.settle(expected, used)
+    const isExpected = this.#reference.settle(expected.receipt, less, once)
+    if (once !== undefined) {
+      deepStrictEqual(applied, isExpected, `the result of a settlement with ${once}`)
+      if (isExpected) this.#seen.settledOnce += 1
+      else this.#seen.notSettledOnce += 1
+    }
+    if (isExpected && demand.window !== null) acquired.left -= less.count
     acquired.timesSettled += 1
     if (this.#time - time >= 2 * period) this.#seen.settledLate += 1
     if (acquired.timesSettled > 1) this.#seen.settledAgain += 1
-    if (used < expected.granted) this.#seen.settledLess += 1
-    if (used > expected.granted) this.#seen.settledMore += 1
+    if (used < left) this.#seen.settledLess += 1
+    if (used > left) this.#seen.settledMore += 1
   }
 
   async #settlePlaces (): Promise<void> {
@@ -368,8 +414,8 @@ class Walk {
   }
 
   #forget ({ callerKey, counters }: Demand): void {
-    this.#whenDone(this.#store.forget(callerKey, counters), () => {
-      this.#reference.forget(callerKey, counters)
+    this.#whenDone(this.#store.forget(counters, callerKey), () => {
+      this.#reference.forget(counters, callerKey)
     })
   }
 
@@ -389,7 +435,7 @@ class Walk {
   #inspect (counters: string): void {
     this.#whenDone(this.#store.inspect(counters), (state) => {
       deepStrictEqual({ ...state }, this.#reference.inspect(counters))
-      if (state.sweeps > 0) this.#seen.sweeps += 1
+      if (state.sweeps !== undefined && state.sweeps > 0) this.#seen.sweeps += 1
     })
   }
 }
@@ -415,6 +461,6 @@ function byCaller (callers: readonly CallerCount[]): Map<string, unknown> {
 
 /** The fields of a result that the contract names. */
 function fieldsOf (result: QuotaCount & Partial<Acquisition>) {
-  const { admitted, granted, count, held, windowRemaining, end, overflow } = result
+  const { admitted, granted, count, held, windowRemaining, end, overflow = false } = result
   return { admitted, granted, count, held, windowRemaining, end, overflow }
 }

@@ -1,36 +1,57 @@
 import t from 'tap'
+import { periodLength } from '../../lib/store/counter.js'
 import type {
   Call,
   Decided,
   Driver,
   NamedPlace,
+  Reply,
   Settlement
 } from '../../lib/store/shared/driver.js'
-import type { Demand } from '../../lib/store/store.js'
+import { overflowRow } from '../../lib/store/shared/stored-names.js'
+import type { Demand, QuotaCount } from '../../lib/store/store.js'
 import { demand as demandOf, place as placeOf } from './told-store.js'
 
 /** A server that a driver knows. */
 interface CheckedServer {
-  /** Creates a driver for as many callers, on an empty server. */
-  createDriver(callers: number): Promise<Driver>
+  /** Creates a driver on an empty server. Default: for any number of callers. */
+  createDriver(cap?: number): Promise<Driver>
   /** Returns the counters and the key of each caller of which the server keeps anything. */
   callers(): Promise<string[]>
   /** Removes all places. */
   losePlaces(): Promise<unknown>
 }
 
-export const cap = 100
-// Within a period of ten minutes.
+// Within a period.
 export const start = 1_000_000
-const period = 600_000
 export const streams = 'streams.concurrent'
 
 export function place (callerKey: string, limit: number): Demand {
   return demandOf(callerKey, placeOf(limit))
 }
 
+let latestWindowId = 0
+
 export function callOf (more: Partial<Call> = {}): Call {
-  return { time: start, freed: [], renewed: [], settlements: [], requests: [], ...more }
+  latestWindowId += 100
+  return {
+    time: start,
+    placeDuration: 30_000,
+    periodLength,
+    firstWindowId: latestWindowId,
+    freed: [],
+    renewed: [],
+    settlements: [],
+    requests: [],
+    standings: [],
+    ...more
+  }
+}
+
+/** Sends a call. */
+export async function send (driver: Driver, call: Call): Promise<Reply> {
+  const connection = await driver.connect()
+  return await connection.run(call)
 }
 
 export function named (callerKey: string, name: string): NamedPlace {
@@ -56,28 +77,46 @@ function settlementOf (
   lessCount: number,
   lessHeld: ReadonlyMap<number, number>
 ): Settlement {
-  return { counters: 'default', callerKey: 'alice', overflow: false, windowId, lessCount, lessHeld }
+  return {
+    counters: 'default',
+    row: 'alice',
+    windowId,
+    window: 60_000,
+    lessCount,
+    lessHeld,
+    once: null,
+    reference: null
+  }
 }
 
-/** Returns what was decided on the only demand of a call. */
-export async function decideOne (driver: Driver, call: Call): Promise<Decided> {
-  const [decided = []] = await driver.decide(call)
+/** Returns what was decided on the only demand of a call, and in which period. */
+export async function decideOne (
+  driver: Driver,
+  call: Call
+): Promise<Decided & { readonly period: number }> {
+  const { decided: [decided = []], period } = await send(driver, call)
   const [only, another] = decided
   if (only === undefined || another !== undefined) throw new Error('there is not one demand')
-  return only
+  return { ...only, period }
+}
+
+/** Returns the count that a demand would find. */
+async function read (driver: Driver, demand: Demand, time = start): Promise<QuotaCount | null> {
+  const { standings: [standing = null] } = await send(driver, callOf({ time, standings: [demand] }))
+  return standing
 }
 
 async function countPlaces (driver: Driver, callerKey: string, time = start): Promise<unknown> {
-  const peeked = await driver.peek(place(callerKey, 1), time)
-  return peeked?.count
+  const found = await read(driver, place(callerKey, 1), time)
+  return found?.count
 }
 
 /** Tests one call of a driver at a time: places, settlements and windows. */
 export function checkDriver (server: CheckedServer): void {
-  const createDriver = (callers: number): Promise<Driver> => server.createDriver(callers)
+  const createDriver = (cap?: number): Promise<Driver> => server.createDriver(cap)
 
   t.test('a place is counted, and nothing is left behind when it is free again', async (t) => {
-    const driver = await createDriver(cap)
+    const driver = await createDriver()
     t.match(await decideOne(driver, taking('one:1:0', place('alice', 2))), {
       admitted: true,
       count: 1,
@@ -94,28 +133,32 @@ export function checkDriver (server: CheckedServer): void {
       granted: 0
     })
     t.match(await decideOne(driver, taking('one:3:0', place('bob', 1))), { count: 1 })
-    t.same(await driver.inspect(streams, start), { trackedCallers: 2, sweeps: 0 })
+    t.same(await driver.inspect(streams, start), { trackedCallers: 2 })
     const freed = [named('alice', 'one:1:0'), named('alice', 'two:1:0'), named('bob', 'one:3:0')]
     const next = taking('one:4:0', place('alice', 1), { freed })
     t.match(await decideOne(driver, next), { admitted: true, count: 1 })
-    t.same(await driver.decide(callOf({ freed: [named('alice', 'one:4:0')] })), [])
+    await send(driver, callOf({ freed: [named('alice', 'one:4:0')] }))
     t.same(await server.callers(), [])
   })
 
   t.test('a caller with several places is listed and counted once', async (t) => {
-    const driver = await createDriver(cap)
+    const driver = await createDriver()
     const names = ['one:1:0', 'one:1:1', 'one:1:2']
-    await driver.decide(callOf({ renewed: names.map((name) => named('alice', name)) }))
-    t.same(await driver.inspect(streams, start), { trackedCallers: 1, sweeps: 0 })
+    await send(driver, callOf({ renewed: names.map((name) => named('alice', name)) }))
+    t.same(await driver.inspect(streams, start), { trackedCallers: 1 })
     const { callers } = await driver.list(streams, null, start, 0)
     t.same(callers.map(({ callerKey, count }) => [callerKey, count]), [['alice', 3]])
   })
 
   t.test('a rejected request takes no place', async (t) => {
-    const driver = await createDriver(cap)
-    await driver.decide(asking([demandOf('alice', { limit: 1 })]))
+    const driver = await createDriver()
+    await send(driver, asking([demandOf('alice', { limit: 1 })]))
     const demands = [place('alice', 1), demandOf('alice', { limit: 1 })]
-    t.match(await driver.decide(callOf({ requests: [{ demands, place: 'one:2:0' }] })), [
+    const { decided } = await send(
+      driver,
+      callOf({ requests: [{ demands, place: 'one:2:0' }] })
+    )
+    t.match(decided, [
       [
         { admitted: true, count: 0, held: 0, granted: 0 },
         { admitted: false, count: 1, granted: 0 }
@@ -125,40 +168,40 @@ export function checkDriver (server: CheckedServer): void {
   })
 
   t.test('a call that the server gets twice takes a place once and frees it once', async (t) => {
-    const driver = await createDriver(cap)
+    const driver = await createDriver()
     const take = taking('one:1:0', place('alice', 1))
     t.match(await decideOne(driver, take), { admitted: true, count: 1, held: 1, granted: 1 })
-    await driver.decide(take)
+    await send(driver, take)
     t.equal(await countPlaces(driver, 'alice'), 1)
     const other = taking('two:1:0', place('alice', 2))
     t.match(await decideOne(driver, other), { admitted: true, count: 2 })
     const free = callOf({ freed: [named('alice', 'one:1:0')] })
     for (let sent = 0; sent < 2; sent++) {
-      await driver.decide(free)
+      await send(driver, free)
       t.equal(await countPlaces(driver, 'alice'), 1, 'the place of another request is still taken')
     }
   })
 
   t.test('a call that is late or lost leaves a place taken for 30 s at most', async (t) => {
-    const driver = await createDriver(cap)
+    const driver = await createDriver()
     const free = callOf({ freed: [named('alice', 'one:1:0')] })
     const late = new Map<string, Call>([
       ['a request', taking('one:1:0', place('alice', 9))],
       ['a renewal', callOf({ renewed: [named('alice', 'one:1:0')] })]
     ])
     for (const [what, call] of late) {
-      await driver.decide(free)
-      await driver.decide(call)
+      await send(driver, free)
+      await send(driver, call)
       t.equal(await countPlaces(driver, 'alice', start + 29_999), 1, `${what} after it was freed`)
       t.equal(await countPlaces(driver, 'alice', start + 30_000), 0, what)
-      await driver.decide(free)
+      await send(driver, free)
       t.equal(await countPlaces(driver, 'alice'), 0, 'and until the name is freed once more')
     }
   })
 
   t.test('the places of a process that was killed are free when they end, no later', async (t) => {
-    const driver = await createDriver(cap)
-    await driver.decide(callOf({ renewed: [named('alice', 'killed:1:0')] }))
+    const driver = await createDriver()
+    await send(driver, callOf({ renewed: [named('alice', 'killed:1:0')] }))
     const take = (name: string, time: number) =>
       decideOne(driver, taking(name, place('alice', 1), { time }))
     const ended = start + 30_000
@@ -169,35 +212,35 @@ export function checkDriver (server: CheckedServer): void {
   })
 
   t.test('a caller is listed and counted until its last place ends', async (t) => {
-    const driver = await createDriver(cap)
+    const driver = await createDriver()
     const renewed = [named('alice', 'killed:1:0'), named('bob', 'killed:1:1')]
-    await driver.decide(callOf({ renewed }))
+    await send(driver, callOf({ renewed }))
     const ended = start + 30_000
     t.equal((await driver.list(streams, null, ended - 1, 0)).callers.length, 2)
-    t.same(await driver.inspect(streams, ended - 1), { trackedCallers: 2, sweeps: 0 })
+    t.same(await driver.inspect(streams, ended - 1), { trackedCallers: 2 })
     t.same(await driver.list(streams, null, ended, 0), { callers: [], cursor: null })
-    t.same(await driver.inspect(streams, ended), { trackedCallers: 0, sweeps: 0 })
-    await driver.decide(taking('two:1:0', place('alice', 1), { time: ended }))
-    t.same(await driver.inspect(streams, ended), { trackedCallers: 1, sweeps: 0 })
+    t.same(await driver.inspect(streams, ended), { trackedCallers: 0 })
+    await send(driver, taking('two:1:0', place('alice', 1), { time: ended }))
+    t.same(await driver.inspect(streams, ended), { trackedCallers: 1 })
   })
 
   t.test('a renewal keeps a place for 30 s, and takes it again if it was lost', async (t) => {
-    const driver = await createDriver(cap)
-    await driver.decide(taking('one:1:0', place('alice', 1)))
+    const driver = await createDriver()
+    await send(driver, taking('one:1:0', place('alice', 1)))
     const renewed = [named('alice', 'one:1:0')]
-    await driver.decide(callOf({ renewed, time: start + 20_000 }))
+    await send(driver, callOf({ renewed, time: start + 20_000 }))
     t.equal(await countPlaces(driver, 'alice', start + 49_999), 1)
     t.equal(await countPlaces(driver, 'alice', start + 50_000), 0)
-    await driver.decide(callOf({ renewed, time: start + 60_000 }))
+    await send(driver, callOf({ renewed, time: start + 60_000 }))
     t.equal(await countPlaces(driver, 'alice', start + 60_000), 1, 'it had ended')
     await server.losePlaces()
-    await driver.decide(callOf({ renewed, time: start + 60_000 }))
+    await send(driver, callOf({ renewed, time: start + 60_000 }))
     t.equal(await countPlaces(driver, 'alice', start + 60_000), 1, 'it was lost')
   })
 
   t.test('a call frees, renews and settles before it decides on its requests', async (t) => {
-    const driver = await createDriver(cap)
-    await driver.decide(taking('one:1:0', place('alice', 1)))
+    const driver = await createDriver()
+    await send(driver, taking('one:1:0', place('alice', 1)))
     const taken = taking('one:2:0', place('alice', 1), { freed: [named('alice', 'one:1:0')] })
     t.match(await decideOne(driver, taken), { admitted: true, count: 1 })
     const late = taking('one:3:0', place('bob', 1), { renewed: [named('bob', 'two:1:0')] })
@@ -210,7 +253,7 @@ export function checkDriver (server: CheckedServer): void {
   })
 
   t.test('any string is a name', async (t) => {
-    const driver = await createDriver(cap)
+    const driver = await createDriver()
     const names = [
       '',
       ' ',
@@ -235,23 +278,22 @@ export function checkDriver (server: CheckedServer): void {
       t.match(ofQuota, { callers: [{ callerKey: name }] })
       const taken = await decideOne(driver, taking(`one:${name.length}:0`, place(name, 1)))
       t.match(taken, { admitted: true, count: 1 })
-      t.match(await driver.peek(place(name, 1), start), { count: 1 })
+      t.match(await read(driver, place(name, 1)), { count: 1 })
     }
     const { callers } = await driver.list(streams, null, start, 0)
     t.same(callers.map(({ callerKey }) => callerKey).sort(), [...names].sort())
-    const together = await driver.decide(
-      asking(names.map((name) => demandOf(name, { counters: 'together' })))
-    )
+    const together = names.map((name) => demandOf(name, { counters: 'together' }))
+    const { decided } = await send(driver, asking(together))
     t.same(
-      together.map(([decided]) => decided?.count),
+      decided.map(([only]) => only?.count),
       names.map(() => 1)
     )
-    for (const name of names) await driver.forget(name, 'together')
+    for (const name of names) await driver.forget('together', name, start)
     t.match(await driver.list('together', null, start, 0), { callers: [] })
   })
 
   t.test('settlements lower the window that counted, and no other', async (t) => {
-    const driver = await createDriver(cap)
+    const driver = await createDriver()
     const estimate = demandOf('alice', { limit: 100, least: 10, most: 60, isEstimate: true })
     const first = await decideOne(driver, asking([estimate]))
     t.match(first, { count: 60, held: 60, granted: 60, period: 1 })
@@ -262,53 +304,135 @@ export function checkDriver (server: CheckedServer): void {
     const settlements: Settlement[] = [
       settlement,
       { ...settlement, windowId: windowId + 1 },
-      { ...settlement, overflow: true },
-      { ...settlement, callerKey: 'nobody' },
+      { ...settlement, row: overflowRow },
+      { ...settlement, row: 'nobody' },
       { ...settlement, counters: 'another' }
     ]
-    await driver.decide(callOf({ settlements }))
-    t.match(await driver.peek(estimate, start), { count: 85, held: 40 })
+    await send(driver, callOf({ settlements }))
+    t.match(await read(driver, estimate), { count: 85, held: 40 })
     t.same(await server.callers(), ['default alice'], 'and insert nothing')
   })
 
   t.test('a settlement that the server gets twice makes no count negative', async (t) => {
-    const driver = await createDriver(cap)
+    const driver = await createDriver()
     const estimate = demandOf('alice', { limit: 100, least: 3, most: 3, isEstimate: true })
     const { windowId, period } = await decideOne(driver, asking([estimate]))
     const settlements = [settlementOf(windowId, 2, new Map([[period, 3]]))]
     for (const count of [1, 0]) {
-      await driver.decide(callOf({ settlements }))
-      t.match(await driver.peek(estimate, start), { count, held: 0 })
+      await send(driver, callOf({ settlements }))
+      t.match(await read(driver, estimate), { count, held: 0 })
     }
   })
 
   t.test('a settlement of what two periods held lowers the count once', async (t) => {
-    const driver = await createDriver(cap)
+    const driver = await createDriver()
     const estimate = demandOf('alice', { limit: 100, most: 40, isEstimate: true, window: 1e9 })
-    const { windowId } = await decideOne(driver, asking([estimate], { time: 2 * period - 1 }))
-    await driver.decide(asking([estimate], { time: 2 * period }))
+    const second = 2 * periodLength
+    const { windowId } = await decideOne(driver, asking([estimate], { time: second - 1 }))
+    await send(driver, asking([estimate], { time: second }))
     const settlement = settlementOf(windowId, 30, new Map([[1, 40], [2, 40]]))
-    await driver.decide(callOf({ time: 2 * period, settlements: [settlement] }))
-    t.match(await driver.peek(estimate, 2 * period), { count: 50, held: 0 })
+    await send(driver, callOf({ time: second, settlements: [settlement] }))
+    t.match(await read(driver, estimate, second), { count: 50, held: 0 })
   })
 
-  t.test('a clock that is set back twice goes on each time from the latest time', async (t) => {
-    const driver = await createDriver(cap)
+  t.test('several settlements of a window in a call lower it by their sum', async (t) => {
+    const driver = await createDriver()
+    const estimate = demandOf('alice', { limit: 100, most: 40, isEstimate: true })
+    const { windowId, period } = await decideOne(driver, asking([estimate]))
+    await decideOne(driver, asking([estimate]))
+    const settlements = [30, 25].map((less) =>
+      settlementOf(windowId, less, new Map([[period, 40]]))
+    )
+    await send(driver, callOf({ settlements }))
+    t.match(await read(driver, estimate), { count: 25, held: 0 })
+  })
+
+  t.test('a settlement with a name is applied once, while the window lasts', async (t) => {
+    const driver = await createDriver()
+    const estimate = demandOf('alice', { limit: 100, most: 40, isEstimate: true })
+    const { windowId } = await decideOne(driver, asking([estimate]))
+    const named = (once: string, window = windowId): Settlement => ({
+      ...settlementOf(window, 10, new Map()),
+      once
+    })
+    const settle = async (...settlements: Settlement[]) => {
+      const { applied } = await send(driver, callOf({ settlements }))
+      return applied
+    }
+    t.same(await settle(named('one'), settlementOf(windowId, 1, new Map()), named('two')), [
+      true,
+      true,
+      true
+    ])
+    t.same(await settle(named('one'), named('two'), named('three')), [false, false, true])
+    t.match(await read(driver, estimate), { count: 9 })
+    t.same(await settle(named('four', windowId + 1)), [false], 'another window')
+    t.same(await settle(named('four')), [true], 'of which the name is not remembered')
+  })
+
+  t.test('demands of one unit are granted alike', async (t) => {
+    const driver = await createDriver()
+    const range = { unit: 'tokens', least: 1, most: 50, limit: 100 }
+    const demands = [
+      demandOf('alice', { ...range, counters: 'user' }),
+      demandOf('alice', { ...range, counters: 'organisation', limit: 30 }),
+      demandOf('alice', { ...range, counters: 'least', least: 40 }),
+      demandOf('alice', { ...range, counters: 'fixed', least: 50 }),
+      demandOf('alice', { ...range, counters: 'cents', unit: 'cents' })
+    ]
+    const { decided: [ofRequest = []] } = await send(
+      driver,
+      callOf({ requests: [{ demands, place: 'one:1:0' }] })
+    )
+    t.same(ofRequest.map(({ granted }) => granted), [30, 30, 40, 50, 50])
+    t.same(ofRequest.map(({ count }) => count), [30, 30, 40, 50, 50])
+  })
+
+  t.test('standings are read after the requests of their call, and change nothing', async (t) => {
+    const driver = await createDriver()
+    const standings = [demandOf('alice'), demandOf('bob'), place('alice', 1), place('bob', 1)]
+    const call = asking([demandOf('alice'), place('alice', 2)], { standings })
+    t.match((await send(driver, call)).standings, [
+      { count: 1, windowRemaining: 60_000, overflow: false },
+      null,
+      { count: 1, held: 1, windowRemaining: null },
+      { count: 0 }
+    ])
+    t.same(await server.callers(), ['default alice', 'streams.concurrent alice'])
+    t.equal(await read(driver, demandOf('alice'), start + 60_000), null)
+  })
+
+  t.test('a clock that is set back lengthens a window by no more than the step', async (t) => {
+    const driver = await createDriver()
     for (const [time, remaining] of [
       [start, 60_000],
       [start + 10_000, 50_000],
-      [start, 50_000],
-      [start + 5_000, 45_000],
-      [start - 20_000, 45_000],
-      [start - 10_000, 35_000]
+      [start, 60_000],
+      [start - 20_000, 60_000],
+      [start - 10_000, 50_000],
+      [start + 39_999, 1],
+      [start + 40_000, 60_000]
     ] as const) {
-      const { windowRemaining } = await decideOne(driver, asking([demandOf('alice')], { time }))
-      t.equal(windowRemaining, remaining)
+      const demand = demandOf('alice', { limit: 1 })
+      const { windowRemaining } = await decideOne(driver, asking([demand], { time }))
+      t.equal(windowRemaining, remaining, `at ${time - start}`)
+      t.match(await read(driver, demand, time), { windowRemaining })
     }
   })
 
+  t.test('a clock that is set back keeps a place for 30 s, and frees none', async (t) => {
+    const driver = await createDriver()
+    await send(driver, taking('one:1:0', place('alice', 1)))
+    const ask = (time: number) =>
+      decideOne(driver, taking(`two:${time}:0`, place('alice', 1), { time }))
+    for (const time of [start - 3_600_000, start - 3_600_000 + 29_999]) {
+      t.match(await ask(time), { admitted: false, count: 1 })
+    }
+    t.match(await ask(start - 3_600_000 + 30_000), { admitted: true, count: 1 })
+  })
+
   t.test('a window of a time zone is over when the next one has begun', async (t) => {
-    const driver = await createDriver(cap)
+    const driver = await createDriver()
     const day = 86_400_000
     const onDay = (number: number) =>
       demandOf('alice', { window: 90_000_000, start: number * day, end: (number + 1) * day })
@@ -321,11 +445,37 @@ export function checkDriver (server: CheckedServer): void {
       callers: [{ count: 3, end: 6 * day, windowRemaining: null }]
     })
     t.same(await driver.list('default', null, start, 6 * day), { callers: [], cursor: null })
-    t.equal(await driver.peek(onDay(6), start), null)
+    t.equal(await read(driver, onDay(6)), null)
     t.match(await decideOne(driver, asking([onDay(6)])), { count: 1, end: 7 * day })
   })
 
-  t.test('a sweep leaves the overflow counter, which is no tracked caller', async (t) => {
+  t.test('a cap bounds the counters, and one counter limits the callers beyond', async (t) => {
+    const driver = await createDriver(2)
+    const callers = ['alice', 'bob', 'carol', 'dave', 'alice', 'carol', 'erin']
+    const call = asking(callers.map((caller) => demandOf(caller, { limit: 2 })))
+    const { decided } = await send(driver, call)
+    const found = decided.map(([only]) => [only?.admitted, only?.count, only?.overflow])
+    t.same(found, [
+      [true, 1, false],
+      [true, 1, false],
+      [true, 1, true],
+      [true, 2, true],
+      [true, 2, false],
+      [false, 2, true],
+      [false, 2, true]
+    ])
+    t.match(await read(driver, demandOf('frank')), { count: 2, overflow: true })
+    t.match(await decideOne(driver, asking([demandOf('alice', { counters: 'other' })])), {
+      count: 1,
+      overflow: false
+    })
+    t.same(await driver.inspect('default', start), { trackedCallers: 2 })
+    await driver.forget('default', 'bob', start)
+    t.equal(await read(driver, demandOf('frank')), null, 'a counter of its own')
+    t.match(await decideOne(driver, asking([demandOf('frank')])), { count: 1, overflow: false })
+  })
+
+  t.test('callers whose windows have been over for a minute count in no cap', async (t) => {
     const driver = await createDriver(1)
     const ask = (callerKey: string, time: number) =>
       decideOne(driver, asking([demandOf(callerKey)], { time }))
@@ -334,7 +484,19 @@ export function checkDriver (server: CheckedServer): void {
     const later = start + 120_000
     t.match(await ask('carol', later), { overflow: false })
     t.match(await ask('dave', later), { overflow: true, count: 1 })
-    t.same(await driver.inspect('default', later), { trackedCallers: 1, sweeps: 1 })
+    t.same(await driver.inspect('default', later), { trackedCallers: 1 })
+  })
+
+  t.test('what the callers beyond the cap counted is settled in their counter', async (t) => {
+    const driver = await createDriver(1)
+    const estimate = (caller: string) =>
+      demandOf(caller, { limit: 100, most: 40, isEstimate: true })
+    await decideOne(driver, asking([estimate('bob')]))
+    const { windowId, period } = await decideOne(driver, asking([estimate('alice')]))
+    const settlement = settlementOf(windowId, 30, new Map([[period, 40]]))
+    await send(driver, callOf({ settlements: [settlement, { ...settlement, row: overflowRow }] }))
+    t.match(await read(driver, estimate('carol')), { count: 10, held: 0, overflow: true })
+    t.match(await read(driver, estimate('bob')), { count: 40, held: 40 })
   })
 
   t.test(
@@ -346,8 +508,8 @@ export function checkDriver (server: CheckedServer): void {
         decideOne(driver, asking([demandOf(caller, { counters })]))
       for (const caller of ['a', 'b', 'c']) await ask('default', caller)
       t.match(await ask('default', 'd'), { overflow: true, count: 1 })
-      for (const caller of internals) await driver.forget(caller, 'default')
-      t.same(await driver.inspect('default', start), { trackedCallers: 3, sweeps: 0 })
+      for (const caller of internals) await driver.forget('default', caller, start)
+      t.same(await driver.inspect('default', start), { trackedCallers: 3 })
       for (const [index, caller] of internals.entries()) {
         t.match(
           await ask('default', caller),

@@ -2,7 +2,8 @@ import {
   MemoryQuotaStore,
   type Acquisition,
   type Demand,
-  type QuotaStore
+  type QuotaStore,
+  type Settled
 } from '../../lib/index.js'
 
 /** A store on a server: responds after a turn of the event loop, and fails as a test sets it. */
@@ -18,9 +19,9 @@ export class FailingStore implements QuotaStore {
     return this.#memory.acquire(demands)
   }
 
-  async settle (acquisition: Acquisition, used: number): Promise<void> {
+  async settle (receipt: unknown, less: Settled): Promise<void> {
     await this.#respond('settle')
-    this.#memory.settle(acquisition, used)
+    this.#memory.settle(receipt, less)
   }
 
   async peek (demand: Demand) {

@@ -11,7 +11,18 @@ export interface ModelQuota {
   readonly offsets: Record<string, number | null> | null
   readonly isEnforced: boolean
   readonly unreported: number | null
+  readonly store: ModelStore
+  /** Whether a function of the caller determines the limit, if no preference does. */
+  readonly isLimitOfCaller: boolean
+  /** That of the moment: 0 leaves nothing, and `Infinity` has room for everything. */
   limit: number
+  isDisabled: boolean
+}
+
+/** Where a quota counts. */
+export interface ModelStore {
+  /** Whether it answers at once, so that after a rejection, no later store is asked. */
+  readonly isAtOnce: boolean
 }
 
 /** Monotonic milliseconds, and milliseconds since the epoch. */
@@ -93,15 +104,14 @@ interface Part {
   held: number
 }
 
-/** What one request has counted in one quota of another unit than requests, or its place. */
+/** What one request has counted in one quota, or its place. */
 interface Account {
   readonly quota: ModelQuota
   readonly caller: string
   readonly limit: number
   readonly windowEnd: number
-  /** What the admission and each extension was granted. */
-  granted: number
-  readonly grants: Part[]
+  readonly granted: number
+  readonly grant: Part
   readonly beyond: Part[]
   reported: number | null
   published: number | null
@@ -149,17 +159,16 @@ export class QuotasModel {
       return refused(all, refusedEarly, [])
     }
 
-    const enforced: Found[] = []
-    for (const [index, asked] of all.entries()) {
-      if (asked.quota.isEnforced && early[index]?.outcome === 'admitted') {
-        enforced.push(this.#findFor(time, asked))
-      }
-    }
+    const enforced = this.#findEnforced(
+      time,
+      all.filter(({ quota }, index) => quota.isEnforced && early[index]?.outcome === 'admitted')
+    )
     const deciding = decidingAmong(enforced)
     if (deciding !== null) {
-      const items = enforced.map((found) => {
+      const items = enforced.filter(hasItem).map((found) => {
         const { window, windowRemaining, hasRoom, wait } = found
-        return item(found, window.count, hasRoom || wait === Infinity ? windowRemaining : wait)
+        const waitForRoom = wait === Infinity ? null : wait
+        return item(found, window.count, hasRoom ? windowRemaining : waitForRoom)
       })
       return refused(all, rejectionOf(deciding), items)
     }
@@ -169,7 +178,10 @@ export class QuotasModel {
     const rateLimit: string[] = []
     // All of the enforced quotas are counted before a shadow quota is asked.
     const grants = new Map(
-      enforced.map((found) => [found.quota, { found, grant: count(time, found) }])
+      grantedAlike(enforced).map(({ found, granted }) => [
+        found.quota,
+        { found, grant: count(time, found, granted) }
+      ])
     )
     for (const [index, asked] of all.entries()) {
       const decision = early[index]
@@ -184,12 +196,12 @@ export class QuotasModel {
         decisions.push(rejectionOf(found))
         continue
       }
-      const grant = counted?.grant ?? count(time, found)
+      const grant = counted?.grant ?? count(time, found, roomFor(found))
       decisions.push(admissionOf(time, found, grant))
-      if (asked.quota.isEnforced) {
+      if (asked.quota.isEnforced && hasItem(found)) {
         rateLimit.push(item(found, found.window.count, found.windowRemaining))
       }
-      if (asked.quota.unit !== 'requests') accounts.push(accountOf(time, found, grant))
+      accounts.push(accountOf(time, found, grant))
     }
     return {
       all,
@@ -201,52 +213,12 @@ export class QuotasModel {
     }
   }
 
-  /**
-   * A request takes more in the middle.
-   *
-   * @returns Null if all of its quotas had room; the decision that refuses; or `error` if it is not
-   *   possible.
-   */
-  extend (
-    time: ModelTime,
-    permit: ModelPermit,
-    amounts: Readonly<Record<string, number>>
-  ): ModelDecision | 'error' | null {
-    if (!permit.isAdmitted || permit.all.length === 0 || permit.hasEnded) return 'error'
-    for (const [unit, amount] of Object.entries(amounts)) {
-      const isCounted = permit.all.some(({ quota }) => quota.unit === unit)
-      if (!isCounted || unit.endsWith('requests') || !isNatural(amount)) return 'error'
-    }
-    const extended = permit.accounts.filter(({ quota }) => amounts[quota.unit] !== undefined)
-    const findMore = ({ quota, caller, limit }: Account): Found => {
-      const amount = amounts[quota.unit] ?? 0
-      return this.#find(time, quota, caller, limit, { least: amount, most: amount })
-    }
-    const enforced = extended.filter(({ quota }) => quota.isEnforced)
-    const found = new Map(enforced.map((account) => [account, findMore(account)]))
-    const deciding = decidingAmong([...found.values()])
-    if (deciding !== null) return rejectionOf(deciding)
-    for (const account of extended) {
-      const more = found.get(account) ?? findMore(account)
-      if (!more.hasRoom) continue
-      const grant = count(time, more)
-      account.grants.push(grant)
-      account.granted += grant.counts
-    }
-    for (const account of extended) this.#settle(time, permit, account)
-    return null
-  }
-
   /** Returns what a request was granted of a unit. */
-  granted ({ isAdmitted, accounts, decisions }: ModelPermit, unit: string): number | null {
+  granted ({ isAdmitted, accounts }: ModelPermit, unit: string): number | null {
     if (!isAdmitted) return null
     const granted = accounts
-      .filter(({ quota }) => quota.isEnforced && quota.unit === unit)
+      .filter(({ quota, limit }) => quota.isEnforced && quota.unit === unit && limit !== Infinity)
       .map((account) => account.granted)
-    for (const decision of decisions) {
-      if (unit !== 'requests' || decision.unit !== unit || !decision.enforced) continue
-      if (decision.granted !== null) granted.push(decision.granted)
-    }
     return granted.length === 0 ? null : Math.min(...granted)
   }
 
@@ -284,10 +256,27 @@ export class QuotasModel {
       count: window?.count ?? 0,
       held: window === undefined ? 0 : heldIn(window, time),
       limit: quota.limit,
-      remaining: quota.limit === 0 ? null : Math.max(0, quota.limit - (window?.count ?? 0)),
+      remaining:
+        quota.isDisabled || quota.limit === Infinity
+          ? null
+          : Math.max(0, quota.limit - (window?.count ?? 0)),
       windowRemaining,
       resetsAt: windowRemaining === null ? end : time.date + windowRemaining
     }
+  }
+
+  /** Asks each store in one step, and none after one that rejects at once. */
+  #findEnforced (time: ModelTime, asked: readonly Asked[]): Found[] {
+    const enforced: Found[] = []
+    for (const store of new Set(asked.map(({ quota }) => quota.store))) {
+      const inStore = asked.filter(({ quota }) => quota.store === store)
+      const found = inStore.map((each) => this.#findFor(time, each))
+      enforced.push(...found)
+      if (store.isAtOnce && found.some(({ hasRoom }) => !hasRoom)) break
+    }
+    return enforced.sort(
+      (one, other) => indexOf(asked, one.quota) - indexOf(asked, other.quota)
+    )
   }
 
   #findFor (time: ModelTime, { quota, caller, cost }: Asked): Found {
@@ -318,7 +307,7 @@ export class QuotasModel {
       hasRoom: hasRoomBeside(window.count),
       windowRemaining,
       held,
-      wait: range.least > limit ? Infinity : waitForOthers ? second : longest
+      wait: Math.max(range.least, 1) > limit ? Infinity : waitForOthers ? second : longest
     }
   }
 
@@ -341,29 +330,29 @@ export class QuotasModel {
 
   /** Makes the windows count what a request costs now, and publishes that in the end. */
   #settle (time: ModelTime, { hasEnded }: ModelPermit, account: Account): void {
-    const { quota, caller, granted, grants, beyond, reported } = account
+    const { quota, caller, granted, grant, beyond, reported } = account
     if (quota.unit === 'concurrent-requests') {
-      if (hasEnded) for (const place of grants) lower(place, place.counts)
+      if (hasEnded) lower(grant, grant.counts)
       return
     }
     let due = Math.max(granted, reported ?? 0)
     if (hasEnded) due = reported ?? quota.unreported ?? granted
-    const counted = [...grants, ...beyond].reduce((sum, { counts }) => sum + counts, 0)
+    const counted = [grant, ...beyond].reduce((sum, { counts }) => sum + counts, 0)
     if (due > counted) {
       const window = this.#reach(time, quota, caller)
       window.count += due - counted
       beyond.push({ window, period: periodOf(time), counts: due - counted, held: 0 })
     }
-    // What was used beyond the grants is lowered first, and of both the latest.
+    // What was used beyond the grant is lowered first, and of that the latest.
     let excess = Math.max(0, counted - due)
-    for (const part of [...grants, ...beyond].reverse()) {
+    for (const part of [grant, ...beyond].reverse()) {
       const less = Math.min(part.counts, excess)
       if (less > 0) lower(part, less)
       excess -= less
     }
     const isUsedUp = hasEnded || (reported !== null && reported >= granted)
-    if (isUsedUp) for (const grant of grants) lower(grant, 0)
-    if (!hasEnded || account.published === due) return
+    if (isUsedUp) lower(grant, 0)
+    if (!hasEnded || quota.unit === 'requests' || account.published === due) return
     this.settlements.push({
       quota: quota.name,
       unit: quota.unit,
@@ -399,8 +388,10 @@ function heldIn ({ held, isOfPlaces, count }: Window, time: ModelTime): number {
 }
 
 function beforeTheStore ({ quota, caller, cost }: Asked): ModelDecision {
+  // A limit that is a function is read when the caller is known.
+  const isUnread = quota.isLimitOfCaller && caller === null
   const decide = (outcome: Outcome, reason: string | null): ModelDecision => ({
-    ...describe(quota, quota.limit),
+    ...describe(quota, isUnread ? 0 : quota.limit),
     outcome,
     reason,
     count: null,
@@ -409,7 +400,7 @@ function beforeTheStore ({ quota, caller, cost }: Asked): ModelDecision {
     windowRemaining: null,
     retryAfter: outcome === 'unavailable' ? 1 : null
   })
-  if (quota.limit === 0) return decide('disabled', null)
+  if (quota.isDisabled && !isUnread) return decide('disabled', null)
   if (caller === null) return decide('unauthenticated', 'no-authentication')
   if (cost === null) return decide('unavailable', 'cost')
   if (quota.offsets?.[caller] === null) return decide('unavailable', 'time-zone')
@@ -473,9 +464,30 @@ function admissionOf (
   }
 }
 
-/** Counts what there is room for. */
-function count (time: ModelTime, { quota, limit, range, window }: Found): Part {
-  const counts = Math.min(range.most, limit - window.count)
+/** What a quota would grant if it were the only one. */
+function roomFor ({ range, limit, window }: Found): number {
+  return Math.min(range.most, limit - window.count)
+}
+
+/** A range is granted no more than the other quotas of its unit grant, and at least its least. */
+function grantedAlike (all: readonly Found[]): { found: Found; granted: number }[] {
+  return all.map((found) => {
+    const ofUnit = all.filter(({ quota }) => quota.unit === found.quota.unit)
+    const least = Math.min(...ofUnit.map(roomFor))
+    return { found, granted: Math.max(found.range.least, least) }
+  })
+}
+
+/** Whether the quota has an item in the field `RateLimit`. */
+function hasItem ({ limit }: Found): boolean {
+  return limit !== Infinity
+}
+
+function indexOf (asked: readonly Asked[], quota: ModelQuota): number {
+  return asked.findIndex((each) => each.quota === quota)
+}
+
+function count (time: ModelTime, { quota, window }: Found, counts: number): Part {
   const held = quota.unit === 'requests' ? 0 : counts
   const period = periodOf(time)
   window.count += counts
@@ -491,7 +503,7 @@ function accountOf (time: ModelTime, found: Found, grant: Part): Account {
     limit,
     windowEnd: window.end ?? time.date + (windowRemaining ?? 0),
     granted: grant.counts,
-    grants: [grant],
+    grant,
     beyond: [],
     reported: null,
     published: null
@@ -505,10 +517,6 @@ function item ({ quota, limit }: Found, counted: number, wait: number | null): s
 
 function secondsOf (wait: number): number {
   return Math.max(1, Math.ceil(wait / second))
-}
-
-function isNatural (amount: number): boolean {
-  return Number.isSafeInteger(amount) && amount >= 0
 }
 
 function isOpen (window: Window, quota: ModelQuota, caller: string, time: ModelTime): boolean {
@@ -526,8 +534,10 @@ function remainingOf (
 ): number | null {
   if (quota.period === null) return null
   if (end === null) return start + lengthOf(quota) - time.now
-  const endOfDay = Number(endOf(quota, caller, time))
-  return Math.max(1, Math.max(end, endOfDay) - time.date)
+  // The next one opens with the first day of the caller that begins at its end or later.
+  let later = 1
+  while (startOf(quota, caller, time, later) < end) later += 1
+  return Math.max(1, startOf(quota, caller, time, later) - time.date)
 }
 
 function lengthOf ({ name, period }: ModelQuota): number {
@@ -554,8 +564,9 @@ function dayOf (
   return start - offset * hour
 }
 
-function startOf (quota: ModelQuota, caller: string, time: ModelTime): number {
-  return dayOf(quota, quota.offsets?.[caller] ?? 0, time, 0)
+/** @param later How many days or months later; 0 for the present one. */
+function startOf (quota: ModelQuota, caller: string, time: ModelTime, later = 0): number {
+  return dayOf(quota, quota.offsets?.[caller] ?? 0, time, later)
 }
 
 function endOf (quota: ModelQuota, caller: string, time: ModelTime): number | null | 'fails' {

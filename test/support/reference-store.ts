@@ -6,7 +6,8 @@ import type {
   Demand,
   QuotaCount,
   QuotaStore,
-  QuotaStoreState
+  QuotaStoreState,
+  Settled
 } from '../../lib/store/store.js'
 import type { QuotaStoreContractOptions } from '../../lib/testing.js'
 
@@ -24,13 +25,17 @@ export interface Tally {
   readonly entries: Entry[]
 }
 
-/** What an acquisition counts and holds in its window. */
+/** What an acquisition counted and holds in its window. */
 export interface Entry {
   readonly demand: Demand
   readonly tally: Tally
   readonly acquiredAt: number
-  counted: number
+  readonly counted: number
   held: number
+  /** Whether it is a place that is free again. */
+  isFree: boolean
+  /** The texts of its settlements. */
+  readonly texts: Set<string>
 }
 
 /** A counter: a caller's own one or the overflow counter. */
@@ -54,7 +59,8 @@ export class ReferenceStore implements Required<QuotaStore> {
   readonly clock: () => number
   readonly maxTrackedCallers: number
   readonly quotas = new Map<string, Quota>()
-  readonly entries = new WeakMap<Acquisition, Entry>()
+  /** By receipt. */
+  readonly entries = new Map<unknown, Entry>()
 
   constructor ({ clock, maxTrackedCallers }: QuotaStoreContractOptions) {
     this.clock = clock
@@ -67,15 +73,29 @@ export class ReferenceStore implements Required<QuotaStore> {
       return { demand, tally, overflow, admitted: this.hasRoom(tally.count, demand) }
     })
     const isAdmitted = reached.every(({ admitted }) => admitted)
+    const alone = reached.map(({ demand, tally }) => this.grant(tally.count, demand))
     return reached.map(({ demand, tally, overflow, admitted }) => {
-      const granted = isAdmitted ? this.grant(tally.count, demand) : 0
+      const granted = isAdmitted ? this.grantBeside(demand, demands, alone) : 0
       const counted = isAdmitted ? granted : this.rejectedAmount(demand, admitted)
-      const held = demand.isEstimate ? granted : 0
-      const entry: Entry = { demand, tally, acquiredAt: this.clock(), counted, held }
+      const entry: Entry = {
+        demand,
+        tally,
+        acquiredAt: this.clock(),
+        counted,
+        held: demand.isEstimate ? granted : 0,
+        isFree: false,
+        texts: new Set()
+      }
       this.add(entry)
-      const acquisition = { admitted, granted, ...this.stateOf(tally), overflow }
-      this.entries.set(acquisition, entry)
-      return acquisition
+      const receipt = `receipt ${this.entries.size}`
+      this.entries.set(receipt, entry)
+      return {
+        admitted,
+        granted,
+        ...this.stateOf(tally),
+        ...(overflow && { overflow }),
+        ...(isAdmitted && { receipt })
+      }
     })
   }
 
@@ -115,6 +135,14 @@ export class ReferenceStore implements Required<QuotaStore> {
   grant (count: number, { limit, most }: Demand): number {
     if (limit === largest) return most
     return limit - count < most ? limit - count : most
+  }
+
+  /** @param alone What each demand of the request would be granted alone. */
+  grantBeside (demand: Demand, demands: readonly Demand[], alone: readonly number[]): number {
+    const ofUnit = alone.filter((_, index) => demands[index]?.unit === demand.unit)
+    const lowest = Math.min(...ofUnit)
+    if (demand.least === demand.most) return demand.most
+    return lowest < demand.least ? demand.least : lowest
   }
 
   /** What is counted for a demand of a request that is rejected. */
@@ -157,27 +185,45 @@ export class ReferenceStore implements Required<QuotaStore> {
 
   /** The counters that a sweep keeps now. */
   kept ({ counters }: Quota, window: number): Map<string, Counter> {
-    return new Map(
-      [...counters].filter(([, { lastSeen }]) => this.clock() - lastSeen < window + 60_000)
-    )
+    return new Map([...counters].filter(([, counter]) => this.isKept(counter, window)))
   }
 
-  settle (acquisition: Acquisition, used: number): void {
-    const entry = this.entries.get(acquisition)
-    if (entry === undefined) throw new TypeError('the store did not return this acquisition')
-    if (used < entry.counted) this.lower(entry, entry.counted - used)
-    this.letGo(entry)
+  isKept ({ lastSeen, tally }: Counter, window: number): boolean {
+    const end = tally?.end ?? null
+    if (end !== null) return Date.now() < end + 60_000
+    return this.clock() - lastSeen < window + 60_000
   }
 
-  /** Takes back what was not used. */
+  settle (receipt: unknown, less: Settled, once?: string): boolean {
+    const entry = this.entries.get(receipt)
+    if (entry === undefined) throw new TypeError('the store has given no such receipt')
+    if (once !== undefined && !this.isFirst(entry, once)) return false
+    this.lower(entry, less.count)
+    this.letGo(entry, less.held)
+    return true
+  }
+
+  /** Whether a settlement with this text is applied. */
+  isFirst (entry: Entry, once: string): boolean {
+    const { counters, callerKey } = entry.demand
+    const quota = this.quotaOf(counters)
+    const now = [quota.counters.get(callerKey)?.tally, quota.overflow.tally]
+    if (!now.includes(entry.tally) || !this.isOpen(entry.tally, Date.now())) return false
+    if (entry.texts.has(once)) return false
+    entry.texts.add(once)
+    return true
+  }
+
+  /** Takes back what was not used. A place is freed once. */
   lower (entry: Entry, less: number): void {
-    const { tally } = entry
+    const { tally, demand, isFree } = entry
+    if (demand.window === null && isFree) return
+    if (less > 0) entry.isFree = true
     tally.count = less > tally.count ? 0 : tally.count - less
-    entry.counted -= less
   }
 
-  letGo (entry: Entry): void {
-    entry.held = 0
+  letGo (entry: Entry, less: number): void {
+    entry.held = less > entry.held ? 0 : entry.held - less
   }
 
   peek (demand: Demand): QuotaCount | null {
@@ -185,18 +231,18 @@ export class ReferenceStore implements Required<QuotaStore> {
     const quota = this.quotaOf(counters)
     if (window === null) {
       const count = quota.counters.get(callerKey)?.tally?.count ?? 0
-      return { count, held: count, windowRemaining: null, overflow: false }
+      return { count, held: count, windowRemaining: null }
     }
     const left = this.isSweepDue(quota) ? this.kept(quota, window) : quota.counters
     // The window of a counter that the sweep removes is over.
     const own = quota.counters.get(callerKey)
     const counter = own ?? (left.size >= this.maxTrackedCallers ? quota.overflow : undefined)
     return counter?.tally !== undefined && this.isOpen(counter.tally, demand.start)
-      ? { ...this.stateOf(counter.tally), overflow: own === undefined }
+      ? { ...this.stateOf(counter.tally), ...(own === undefined && { overflow: true }) }
       : null
   }
 
-  forget (callerKey: string, counters: string): void {
+  forget (counters: string, callerKey: string): void {
     const quota = this.quotaOf(counters)
     if (quota.counters.get(callerKey)?.tally?.length !== null) quota.counters.delete(callerKey)
   }

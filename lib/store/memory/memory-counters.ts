@@ -36,7 +36,7 @@ export class MemoryCounters {
       latest.lastSeen = now
       return latest
     }
-    const opened = new MemoryWindow({ length, end, openedAt: now, overflow })
+    const opened = new MemoryWindow({ length, start, end, openedAt: now, overflow })
     if (overflow) this.#overflow = opened
     else this.#byCaller.set(callerKey, opened)
     return opened

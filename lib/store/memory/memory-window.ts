@@ -7,10 +7,9 @@ import { nextId, type WindowReceipt } from './memory-receipt.js'
 export interface MemoryWindowOptions {
   /** The length of the quota's longest window, in milliseconds. */
   readonly length: number
-  /**
-   * When the day, week or month of a time zone ends, in milliseconds since the epoch; null if the
-   * window ends after its length.
-   */
+  /** When the day, week or month of a time zone starts, in milliseconds since the epoch. */
+  readonly start: number | null
+  /** When it ends; null if the window ends after its length. */
   readonly end: number | null
   /** Monotonic milliseconds. */
   readonly openedAt: number
@@ -31,6 +30,8 @@ export class MemoryWindow {
   lastSeen: number
   readonly #openedAt: number
   readonly #length: number
+  /** Until when the counter is kept, in milliseconds since the epoch; null if it has no `end`. */
+  readonly #keptUntil: number | null
   #count = 0
   // What is held of what was admitted in this period, and in the one before.
   #period = 0
@@ -39,12 +40,13 @@ export class MemoryWindow {
   // The settlements that are applied only once. Most windows have none.
   #settledOnce: Set<string> | undefined
 
-  constructor ({ length, end, openedAt, overflow }: MemoryWindowOptions) {
+  constructor ({ length, start, end, openedAt, overflow }: MemoryWindowOptions) {
     this.end = end
     this.overflow = overflow
     this.lastSeen = openedAt
     this.#openedAt = openedAt
     this.#length = length
+    this.#keptUntil = start === null || end === null ? null : keptUntil(start, end, length)
   }
 
   get count (): number {
@@ -72,7 +74,7 @@ export class MemoryWindow {
    * @param length The length of the quota's longest window.
    */
   isExpired (length: number, now: number): boolean {
-    if (this.end !== null) return wallClock() >= keptUntil(this.end)
+    if (this.#keptUntil !== null) return wallClock() >= this.#keptUntil
     return now - this.lastSeen >= counterRetention(length)
   }
 

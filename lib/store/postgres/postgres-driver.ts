@@ -29,6 +29,9 @@ const unconnectedCode = /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN)$/
 // was not available in time, a transaction that could not be serialized, and a deadlock.
 const briefCode = /^(?:53300|55P03|40001|40P01)$/
 
+// An index has no entry of more than 2,704 bytes.
+const longestNames = 2_500
+
 /** What a `PostgresDriver` is told of its store. */
 export interface PostgresDriverOptions {
   /** How many callers of a quota can have a counter of their own. */
@@ -48,6 +51,16 @@ export class PostgresDriver implements Driver {
     this.#functions = functions
     this.#cap = cap === Infinity ? null : cap
     this.hasJournal = hasJournal
+  }
+
+  assertStorable ({ counters, callerKey }: Demand): void {
+    const length = storedName(counters).length + storedName(callerKey).length
+    if (length > longestNames) {
+      throw new TypeError(
+        `the names of a demand, counters and callerKey, must have at most ${longestNames} ` +
+          `characters as PostgreSQL stores them; they have ${length}`
+      )
+    }
   }
 
   async connect (): Promise<Connection> {
@@ -99,6 +112,9 @@ export class PostgresDriver implements Driver {
   }
 
   async #run (functions: ConnectedFunctions, call: Call): Promise<Reply> {
+    await functions.check().catch((error: unknown) => {
+      throw new NotRunError(error)
+    })
     const { settlements, requests, standings } = call
     const named = settlements.filter(({ once }) => once !== null)
     const unnamed = settlements.filter(({ once }) => once === null)

@@ -17,6 +17,11 @@ export interface Driver {
    */
   readonly hasJournal: boolean
   /**
+   * Throws a `TypeError` if the server cannot store the names of a demand, so that it fails its own
+   * request and not the call. Absent if the server can store any.
+   */
+  assertStorable?(demand: Demand): void
+  /**
    * Gets what the next call is sent through. It has one call: `run` or `release` follows.
    *
    * A rejection means that nothing was sent, so that nothing is lost: the client is not ready, or

@@ -59,6 +59,8 @@ export class Sender {
   readonly #names = new UniqueNames()
   #sending: Promise<void> | undefined
   #isWakeSet = false
+  // Whether something was added while a call was under way.
+  #isWoken = false
 
   constructor (options: SenderOptions) {
     this.#options = options
@@ -70,6 +72,7 @@ export class Sender {
   /** Sends what waits. Must be called whenever something was added to the queue. */
   wake (): void {
     this.#options.running.start(this.#isBusy)
+    this.#isWoken = true
     this.#sending ??= this.#sendAll()
   }
 
@@ -78,7 +81,9 @@ export class Sender {
     while (hasMore) {
       // What arrives in one turn of the event loop goes into the same call.
       await turn()
-      hasMore = await this.#sendOne()
+      this.#isWoken = false
+      const isMoreLeft = await this.#sendOne()
+      hasMore = isMoreLeft || this.#isWoken
     }
     this.#sending = undefined
     if (!this.#options.queue.isIdle) this.#wakeLater()

@@ -104,6 +104,7 @@ export class SharedStore implements QuotaStore {
    */
   acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     assertDemands(demands)
+    for (const demand of demands) this.#driver.assertStorable?.(demand)
     return this.#recall(demands) ?? this.#recallAsked(demands) ?? this.#ask(demands)
   }
 
@@ -136,6 +137,7 @@ export class SharedStore implements QuotaStore {
   /** As `QuotaStore.peek`. What is asked in one moment shares a call, and equal ones are one. */
   async peek (demand: Demand): Promise<QuotaCount | null> {
     assertDemand(demand)
+    this.#driver.assertStorable?.(demand)
     return await new Promise((resolve, reject) => {
       this.#queue.addStanding(demand, { resolve, reject })
       this.#sender.wake()

@@ -1,0 +1,60 @@
+import { checkThat } from '../option-checks.js'
+import type { CalendarPeriod } from './calendar.js'
+
+const minute = 60_000
+
+const weekdays = [
+  'monday',
+  'tuesday',
+  'wednesday',
+  'thursday',
+  'friday',
+  'saturday',
+  'sunday'
+] as const
+
+/**
+ * On which day windows begin: the day of the week of `perWeek`, or the day of the month, from 1 to
+ * 31, of `perMonth`. In a month without that day, it is the last one.
+ */
+export type Start = (typeof weekdays)[number] | number
+
+/** What the day on which windows begin must be, for error messages. */
+export const startRules = {
+  day: 'must not be set',
+  week: `must be one of ${weekdays.join(', ')}`,
+  month: 'must be a day of the month, an integer from 1 to 31'
+}
+
+/** On which day windows begin if the host does not say. Every day begins a window of a day. */
+export const defaultStarts = { day: undefined, week: 'monday', month: 1 } as const
+
+/**
+ * Returns the number of a `Start`: of a day of the week, the days since Monday; of a day of the
+ * month, itself. Null if the period has no such day.
+ *
+ * @param start For the period `day`, it must be undefined.
+ */
+export function startDayOf (period: CalendarPeriod, start: unknown): number | null {
+  if (period === 'day') return start === undefined ? 0 : null
+  if (period === 'week') {
+    const index = weekdays.findIndex((weekday) => weekday === start)
+    return index === -1 ? null : index
+  }
+  const isDayOfMonth =
+    typeof start === 'number' && Number.isInteger(start) && start >= 1 && start <= 31
+  return isDayOfMonth ? start : null
+}
+
+const timeOfDay = /^([01]\d|2[0-3]):([0-5]\d)$/
+
+export const assertTimeOfDay = checkThat(
+  'must be a time of day from 00:00 to 23:59, such as 06:00',
+  (value) => typeof value === 'string' && timeOfDay.test(value)
+)
+
+/** Returns a time of day, such as `06:00`, as milliseconds since midnight. */
+export function sinceMidnight (time: string): number {
+  const [hours, minutes] = time.split(':')
+  return (60 * Number(hours) + Number(minutes)) * minute
+}

@@ -1,0 +1,323 @@
+import timers from 'node:timers'
+import { waitChanges, type QuotaWaitChange } from '../channels.js'
+import { Caller } from '../caller/request-caller.js'
+import { then, type Eventual } from '../promises.js'
+import { required } from '../required.js'
+import { hasRoom } from '../store/counter.js'
+import type { QuotaCount } from '../store/store.js'
+import { ask, giveBack } from './ask.js'
+import { decideBy, refusalAmong } from './decide.js'
+import type { OpenPermit } from './closing.js'
+import type { Waiting } from './line.js'
+import { prepare } from './prepare.js'
+import type { QuotaOfRequest } from './quota-of-request.js'
+import type { Requester } from './requester.js'
+
+/** How a request was decided on, after waiting for room if it had none. */
+export interface Waited {
+  /** Its quotas, as they were decided on last. */
+  readonly quotas: readonly QuotaOfRequest[]
+  /**
+   * Whether the decision concerns nobody any more: the caller has left, the host has responded, or
+   * its signal has ended the wait.
+   */
+  readonly isAbandoned: boolean
+}
+
+/**
+ * Asks the stores of the quotas of a request. If it is rejected and may wait, it waits in the line
+ * of the quota that refuses it, until all its quotas admit it or the wait ends (docs/rules.md,
+ * "Waiting").
+ *
+ * @param arrivedAt When the request arrived, in monotonic milliseconds.
+ * @param hasResponded Whether the host has responded in the meantime.
+ */
+export function askOrWait (
+  quotas: readonly QuotaOfRequest[],
+  requester: Requester,
+  arrivedAt: number,
+  hasResponded: () => boolean
+): Eventual<Waited> {
+  const asking = decideByLine(quotas) ? undefined : ask(quotas, requester)
+  return then(asking, () => {
+    const elapsed = performance.now() - arrivedAt
+    if (!canWait(quotas, elapsed)) return { quotas, isAbandoned: false }
+    return then(turnOf(quotas, requester), (turn) => {
+      const request = new WaitingRequest(quotas, requester, turn, arrivedAt, hasResponded)
+      request.begin()
+      return request.waited
+    })
+  })
+}
+
+/**
+ * Decides on a request without its stores if others wait for one of its counters: it has no room
+ * before they have.
+ *
+ * @returns Whether it is decided on.
+ */
+function decideByLine (quotas: readonly QuotaOfRequest[]): boolean {
+  if (quotas.some((each) => each.isRefused)) return false
+  for (const each of quotas) {
+    if (each.demand === null) continue
+    const line = each.quota.lines?.lineOf(each.demand.callerKey)
+    if (line === undefined) continue
+    rejectBy(each, line.count)
+    return true
+  }
+  return false
+}
+
+/** Decides on a request in one quota by a count that has no room for it. */
+function rejectBy (each: QuotaOfRequest, count: QuotaCount): void {
+  const demand = required(each.demand, 'the demand of a request that waits')
+  decideBy(each, demand, { ...count, admitted: false, granted: 0 })
+}
+
+/**
+ * Whether a request waits for room: each quota that refuses it lets it wait, and can have room in
+ * time.
+ *
+ * @param elapsed Milliseconds since the request arrived.
+ */
+function canWait (quotas: readonly QuotaOfRequest[], elapsed: number): boolean {
+  const left = longestWait(quotas) - elapsed
+  return left > 0 && quotas.every((each) => !each.isRefused || each.roomIn <= left)
+}
+
+/**
+ * Returns how long a request waits from its arrival, in milliseconds: the shortest time of the
+ * quotas that reject it. 0 if none does, and if another one refuses it.
+ */
+function longestWait (quotas: readonly QuotaOfRequest[]): number {
+  let shortest = Infinity
+  for (const { isRefused, decision, quota } of quotas) {
+    if (!isRefused) continue
+    if (decision?.outcome !== 'rejected' || quota.wait === null) return 0
+    shortest = Math.min(shortest, quota.wait.timeout)
+  }
+  return shortest === Infinity ? 0 : shortest
+}
+
+/**
+ * Returns the key of the caller who takes turns: of the plugin's authentication, because a quota
+ * can count another caller, such as the whole service. Without one, the caller of the counter.
+ */
+function turnOf (quotas: readonly QuotaOfRequest[], requester: Requester): Eventual<string> {
+  for (const { quota, caller } of quotas) {
+    if (!quota.hasOwnCaller && caller !== null) return caller.callerKey
+  }
+  const { callerKey } = required(refusing(quotas).caller, 'the caller of a request that waits')
+  return then(requester.pluginCaller(), (caller) =>
+    caller instanceof Caller ? caller.callerKey : callerKey
+  )
+}
+
+/** Returns the quota that refuses the request, in whose line it waits. */
+function refusing (quotas: readonly QuotaOfRequest[]): QuotaOfRequest {
+  const refusal = refusalAmong(quotas)
+  const each = quotas.find(({ decision }) => decision !== null && decision === refusal)
+  return required(each, 'the quota that refuses a request that waits')
+}
+
+/** Gives back what a quota counted for a request. Never rejects. */
+async function giveBackWhole (each: QuotaOfRequest, requester: Requester): Promise<void> {
+  const { quota, demand, acquisition } = each
+  if (demand === null || acquisition === null) return
+  const { granted, receipt } = acquisition
+  const held = demand.isEstimate ? granted : 0
+  await giveBack(quota.store, receipt, { count: granted, held }, requester)
+  quota.lines?.freed(demand.callerKey)
+}
+
+/** A request that waits in the line of one of its quotas. */
+class WaitingRequest implements Waiting, OpenPermit {
+  readonly turn: string
+  position: undefined
+  /** How the wait ends. It rejects only if this package fails. */
+  readonly waited: Promise<Waited>
+  readonly #requester: Requester
+  readonly #arrivedAt: number
+  readonly #hasResponded: () => boolean
+  #resolve: (waited: Waited) => void = () => {}
+  #reject: (error: unknown) => void = () => {}
+  /** As they were decided on last. */
+  #quotas: readonly QuotaOfRequest[]
+  /** The one in whose line the request waits. */
+  #refusing: QuotaOfRequest
+  #timer: NodeJS.Timeout | undefined
+  #isAsking = false
+  #hasTimedOut = false
+  #hasEnded = false
+
+  constructor (
+    quotas: readonly QuotaOfRequest[],
+    requester: Requester,
+    turn: string,
+    arrivedAt: number,
+    hasResponded: () => boolean
+  ) {
+    this.turn = turn
+    this.#quotas = quotas
+    this.#refusing = refusing(quotas)
+    this.#requester = requester
+    this.#arrivedAt = arrivedAt
+    this.#hasResponded = hasResponded
+    this.waited = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  begin (): void {
+    const { server, response, signal } = this.#requester
+    this.#join()
+    if (server.closing.hasBegun) this.close()
+    if (signal?.aborted === true) this.#abandon()
+    if (this.#hasEnded) return
+    signal?.addEventListener('abort', this.#abandon)
+    response?.endWithResponse(this)
+  }
+
+  /** The response has ended, in most cases because the caller has left. */
+  async end (): Promise<void> {
+    this.#abandon()
+  }
+
+  async ask (): Promise<void> {
+    if (this.#hasResponded()) return this.#abandon()
+    this.#isAsking = true
+    try {
+      const quotas = await this.#decideAnew()
+      this.#noteCount(quotas)
+      if (this.#hasEnded) return this.#giveBack(quotas)
+      this.#quotas = quotas
+      this.#goOn()
+    } catch (error) {
+      this.#stop()
+      this.#reject(error)
+    } finally {
+      this.#isAsking = false
+    }
+  }
+
+  /** Works out what the request asks for, but for caller and cost, and asks the stores. */
+  async #decideAnew (): Promise<readonly QuotaOfRequest[]> {
+    const quotas = this.#quotas.map((each) => each.anew())
+    await prepare(quotas, this.#requester)
+    if (this.#hasEnded) return quotas
+    for (const each of quotas) {
+      if (each.demand !== null) each.demand = { ...each.demand, isWaiting: true }
+    }
+    await ask(quotas, this.#requester)
+    return quotas
+  }
+
+  consider (count: QuotaCount): void {
+    if (this.#isAsking) return
+    const demand = required(this.#refusing.demand, 'the demand of a request that waits')
+    if (hasRoom(count.count, demand)) return
+    rejectBy(this.#refusing, count)
+    if (!canWait(this.#quotas, this.#elapsed)) this.#finish()
+  }
+
+  reject (): void {
+    this.#finish()
+  }
+
+  close (): void {
+    const { callerKey } = required(this.#refusing.demand, 'the demand of a request that waits')
+    this.#refusing.decideWithout({ outcome: 'unavailable', reason: 'closing', callerKey })
+    this.#finish()
+  }
+
+  get #elapsed (): number {
+    return performance.now() - this.#arrivedAt
+  }
+
+  /** Goes on waiting, in another line if another quota refuses the request now, or ends. */
+  #goOn (): void {
+    if (this.#hasTimedOut || !canWait(this.#quotas, this.#elapsed)) return this.#finish()
+    const before = this.#refusing
+    this.#refusing = refusing(this.#quotas)
+    if (this.#refusing.quota === before.quota) return this.#startTimer()
+    before.quota.lines?.leave(this)
+    this.#publish(before, -1, null)
+    this.#join()
+  }
+
+  #join (): void {
+    const { quota, demand, acquisition } = this.#refusing
+    const { callerKey } = required(demand, 'the demand of a request that waits')
+    const count = required(acquisition, 'the count that has no room for a request')
+    this.#startTimer()
+    this.#publish(this.#refusing, 1, null)
+    required(quota.lines, 'the lines of a quota').join(callerKey, this, count)
+  }
+
+  #startTimer (): void {
+    timers.clearTimeout(this.#timer)
+    const left = longestWait(this.#quotas) - this.#elapsed
+    this.#timer = timers.setTimeout(() => this.#timeOut(), left)
+  }
+
+  /** Ends the wait with the last decision. That of a request that asks is still to come. */
+  #timeOut (): void {
+    this.#hasTimedOut = true
+    if (this.#isAsking) return
+    const { quota, demand } = this.#refusing
+    const { callerKey } = required(demand, 'the demand of a request that waits')
+    const line = required(quota.lines?.lineOf(callerKey), 'the line of a request')
+    rejectBy(this.#refusing, line.count)
+    this.#finish()
+  }
+
+  /** Tells the line what its counter holds now. */
+  #noteCount (quotas: readonly QuotaOfRequest[]): void {
+    for (const { quota, demand, acquisition } of quotas) {
+      if (quota !== this.#refusing.quota || demand === null || acquisition === null) continue
+      quota.lines?.lineOf(demand.callerKey)?.note(acquisition)
+    }
+  }
+
+  /** Gives back what was counted for a request that does not wait any more. */
+  #giveBack (quotas: readonly QuotaOfRequest[]): void {
+    if (refusalAmong(quotas) !== null) return
+    const { closing } = this.#requester.server
+    for (const each of quotas) closing.waitFor(giveBackWhole(each, this.#requester))
+  }
+
+  /** Ends the wait with the decisions of now. */
+  #finish (): void {
+    this.#stop()
+    const waited = this.#elapsed
+    for (const each of this.#quotas) {
+      if (each.decision !== null) each.decision = { ...each.decision, waited }
+    }
+    this.#resolve({ quotas: this.#quotas, isAbandoned: false })
+  }
+
+  readonly #abandon = (): void => {
+    if (this.#hasEnded) return
+    this.#stop()
+    this.#resolve({ quotas: this.#quotas, isAbandoned: true })
+  }
+
+  #stop (): void {
+    this.#hasEnded = true
+    timers.clearTimeout(this.#timer)
+    const { response, signal } = this.#requester
+    response?.forget(this)
+    signal?.removeEventListener('abort', this.#abandon)
+    this.#refusing.quota.lines?.leave(this)
+    this.#publish(this.#refusing, -1, this.#elapsed / 1000)
+  }
+
+  /** @param seconds How long the request waited in all; null if it goes on waiting. */
+  #publish ({ quota }: QuotaOfRequest, change: 1 | -1, seconds: number | null): void {
+    if (!waitChanges.hasSubscribers) return
+    const { server } = this.#requester.server
+    const { name, unit } = quota
+    waitChanges.publish({ server, quota: name, unit, change, seconds } satisfies QuotaWaitChange)
+  }
+}

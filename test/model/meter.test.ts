@@ -1,0 +1,398 @@
+// docs/rules.md, "Costs": what a request counts whose response passes through a meter.
+import { setImmediate } from 'node:timers/promises'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { gzipSync } from 'node:zlib'
+import Fastify from 'fastify'
+import t from 'tap'
+import quotaPlugin, {
+  localAuthentication,
+  type MeterOptions,
+  type ModelBody,
+  type ModelUsage,
+  type QuotaDefinition,
+  type QuotaPermit
+} from '../../lib/index.js'
+import { until } from '../support/until.js'
+
+const alice = localAuthentication('alice')
+
+interface Line {
+  readonly level: number
+  readonly msg: string
+}
+
+/** A server with two quotas that an admission counts 400 in, and its permits without a request. */
+async function createMeters (definition: Partial<QuotaDefinition> = {}) {
+  const lines: Line[] = []
+  const stream = { write: (line: string) => lines.push(JSON.parse(line)) }
+  const app = Fastify({ logger: { level: 'warn', stream } })
+  const perDay = { tokens: 1_000_000 }
+  const definitions: Record<string, QuotaDefinition> = {
+    used: { perDay, cost: 400, ...definition } as QuotaDefinition,
+    priced: {
+      perDay: { microdollars: 1_000_000 },
+      cost: 400,
+      fromUsage: ({ input, output }) => input + output * 10
+    }
+  }
+  await app.register(quotaPlugin, { operations: [], quotas: definitions })
+  const counts = async () => {
+    const used = await app.quotaStanding(alice, 'used')
+    const priced = await app.quotaStanding(alice, 'priced')
+    return [used?.count, priced?.count]
+  }
+  const acquire = () => app.quotaAcquire(alice, ['used', 'priced'])
+  return { app, lines, counts, acquire }
+}
+
+const encoder = new TextEncoder()
+
+function event (data: unknown): Uint8Array {
+  const text = typeof data === 'string' ? data : JSON.stringify(data)
+  return encoder.encode(`data: ${text}\n\n`)
+}
+
+function chat (content: string, more: object = {}): Uint8Array {
+  return event({ model: 'm', choices: [{ delta: { content }, finish_reason: null }], ...more })
+}
+
+const finished = event({ model: 'm', choices: [{ delta: {}, finish_reason: 'stop' }] })
+const used = event({ model: 'm', choices: [], usage: { prompt_tokens: 20, completion_tokens: 30 } })
+const done = event('[DONE]')
+const longText = 'é'.repeat(300)
+
+const endings: [rule: string, parts: Uint8Array[], counts: number[], line: RegExp | null][] = [
+  ['its usage, if its API has ended', [chat('four'), finished, used, done], [50, 320], null],
+  ['its usage, without the last data', [chat('four'), finished, used], [50, 320], null],
+  [
+    'at least what was granted, if it states no usage',
+    [chat('four'), finished, done],
+    [400, 400],
+    /a model's response stated no usage/
+  ],
+  [
+    'each byte of its text, if that is more than was granted',
+    [chat(longText), finished, done],
+    [600, 6_000],
+    /a model's response stated no usage/
+  ],
+  ['at least what was granted, if it is cut off', [chat('four')], [400, 400], null],
+  [
+    'the usage so far, if that is more than was granted and it is cut off',
+    [chat('four', { usage: { prompt_tokens: 700, completion_tokens: 30 } }), chat('five')],
+    [730, 1_000],
+    null
+  ],
+  [
+    'what was granted, if it is compressed',
+    [gzipSync(Buffer.concat([chat(longText), finished, used, done]))],
+    [400, 400],
+    /a model's response could not be read/
+  ],
+  ['what was granted, if it is empty', [], [400, 400], null]
+]
+
+for (const [rule, parts, counts, line] of endings) {
+  t.test(`a metered response counts ${rule}`, async (t) => {
+    const host = await createMeters()
+    const permit = await host.acquire()
+    const bytes = await buffer(permit.meter(Readable.from(parts, { objectMode: true })))
+    t.ok(bytes.equals(Buffer.concat(parts)))
+    await permit.end()
+    t.strictSame(await host.counts(), counts)
+    t.match(host.lines.map(({ msg }) => msg), line === null ? [] : [line])
+    t.equal(host.lines.length, line === null ? 0 : 1)
+  })
+}
+
+/** A source that waits after its parts, and says whether it was cancelled. */
+function openSource (parts: readonly Uint8Array[]) {
+  const source = { isCancelled: false, hasFailed: false, body: new ReadableStream<Uint8Array>() }
+  const rest = [...parts]
+  source.body = new ReadableStream({
+    pull (controller) {
+      const part = rest.shift()
+      if (part !== undefined) controller.enqueue(part)
+    },
+    cancel () {
+      source.isCancelled = true
+    }
+  })
+  return source
+}
+
+async function leaveAfter (
+  parts: readonly Uint8Array[],
+  permit: QuotaPermit,
+  options?: MeterOptions
+): Promise<void> {
+  const source = openSource(parts)
+  const stream = permit.meter(source.body, options)
+  let read = 0
+  stream.on('data', () => {
+    read += 1
+  })
+  await until('each part has arrived', () => read === parts.length)
+  stream.destroy()
+  await until('the source is cancelled', () => source.isCancelled)
+}
+
+t.test('where the caller leaves, the source is cancelled, and the text counts', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  await leaveAfter([chat(longText)], permit)
+  await permit.end()
+  t.strictSame(await host.counts(), [600, 6_000])
+  t.strictSame(host.lines, [])
+})
+
+t.test('where the caller leaves after the end, the usage counts', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  await leaveAfter([chat('four'), finished, used, done], permit)
+  await permit.end()
+  t.strictSame(await host.counts(), [50, 320])
+})
+
+t.test('where the caller leaves after the permit has ended, it counts what arrived', async (t) => {
+  const host = await createMeters({ unreported: 0 })
+  const permit = await host.acquire()
+  const source = openSource([chat(longText)])
+  const stream = permit.meter(source.body)
+  stream.resume()
+  await setImmediate()
+  await permit.end()
+  t.strictSame(await host.counts(), [400, 400], 'what was granted, until it is known')
+  stream.destroy()
+  await until('the text counts', async () => (await host.counts())[0] === 600)
+  t.strictSame(await host.counts(), [600, 6_000])
+  t.strictSame(host.lines, [])
+})
+
+t.test('a source is cancelled that waits, and is a stream of Node.js', async () => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  const source = new Readable({ read () {} })
+  const stream = permit.meter(source)
+  stream.resume()
+  await setImmediate()
+  stream.destroy()
+  await until('the source is destroyed', () => source.destroyed)
+})
+
+t.test('a source that fails destroys the stream with its error, and its text counts', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  async function * failing () {
+    yield chat(longText)
+    throw new Error('reset')
+  }
+  await t.rejects(buffer(permit.meter(failing())), { message: 'reset' })
+  await permit.end()
+  t.strictSame(await host.counts(), [600, 6_000])
+})
+
+t.test('interrupted returns what counts where the caller leaves', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  const interruptions: unknown[] = []
+  await leaveAfter([chat('five'), chat(' words')], permit, {
+    interrupted: (interruption) => {
+      interruptions.push(interruption)
+      return { prompt_tokens: 15, completion_tokens: 5 }
+    }
+  })
+  await permit.end()
+  t.strictSame(interruptions, [{ usage: null, textBytes: 10, by: 'caller' }])
+  t.strictSame(await host.counts(), [20, 65])
+  t.strictSame(host.lines, [])
+})
+
+t.test('interrupted returns what counts where the source is cut off', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  const interrupted: MeterOptions['interrupted'] = ({ by }) =>
+    by === 'source' ? { total_tokens: 0, input_tokens: 5, output_tokens: 0 } : null
+  await buffer(permit.meter(Readable.from([chat('four')]), { interrupted }))
+  await permit.end()
+  t.strictSame(await host.counts(), [5, 5])
+})
+
+t.test('interrupted is not asked where a response ended without usage', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  const interrupted = (): unknown => t.fail('it was not interrupted')
+  await buffer(permit.meter(Readable.from([chat('four'), finished, done]), { interrupted }))
+  await permit.end()
+  t.strictSame(await host.counts(), [400, 400])
+})
+
+const wrongInterruptions: [what: string, interrupted: () => unknown, line: RegExp][] = [
+  [
+    'throws',
+    () => {
+      throw new Error('e')
+    },
+    /interrupted failed/
+  ],
+  ['states no usage', () => ({ tokens: 'many' }), /without a usage/],
+  ['returns a promise', async () => ({ total_tokens: 1 }), /without a usage/]
+]
+
+for (const [what, interrupted, line] of wrongInterruptions) {
+  t.test(`where interrupted ${what}, what was granted counts`, async (t) => {
+    const host = await createMeters()
+    const permit = await host.acquire()
+    await buffer(permit.meter(Readable.from([chat('four')]), { interrupted }))
+    await permit.end()
+    t.strictSame(await host.counts(), [400, 400])
+    t.match(host.lines, [{ level: 50, msg: line }])
+  })
+}
+
+t.test('a meter names what has a wrong type', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  const wrong: [body: unknown, options: unknown, message: RegExp][] = [
+    [undefined, {}, /the option body must be a web stream .* it got undefined/],
+    [new Response('x'), {}, /the option body must be .* response\.body; it got an object/],
+    ['text', {}, /the option body must be .* it got a string/],
+    [null, { interrupted: 5 }, /the option options\.interrupted must be a function; it got 5/],
+    [null, { interupted: () => null }, /the option options\.interupted does not exist/],
+    [null, null, /the option options must be a plain object/]
+  ]
+  for (const [body, options, message] of wrong) {
+    const meter = () => permit.meter(body as ModelBody, options as MeterOptions)
+    t.throws(meter, { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
+  }
+})
+
+t.test('a source of something else than bytes fails, and is cancelled', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  const body = Readable.from([{ text: 'four' }]) as AsyncIterable<Uint8Array>
+  await t.rejects(buffer(permit.meter(body)), { message: /of bytes; it got an object/ })
+})
+
+t.test('null is an empty stream', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  t.equal((await buffer(permit.meter(null))).length, 0)
+})
+
+t.test('a source is read only as fast as the stream', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  let read = 0
+  async function * endless () {
+    for (;;) {
+      read += 1
+      yield new Uint8Array(64 * 1024)
+    }
+  }
+  const stream = permit.meter(endless())
+  stream.read()
+  for (let turn = 0; turn < 20; turn += 1) await setImmediate()
+  t.ok(read < 5, `${read} parts were read`)
+  stream.destroy()
+})
+
+t.test('chargeUsage reports in each quota by its fromUsage', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  await permit.chargeUsage({ usage: { prompt_tokens: 20, completion_tokens: 30 } })
+  await permit.chargeUsage({ inputTokens: 1, outputTokens: 1 })
+  await permit.chargeUsage(null)
+  await permit.chargeUsage(undefined)
+  await permit.end()
+  t.strictSame(await host.counts(), [52, 331])
+  t.strictSame(host.lines, [])
+})
+
+const noUsages: [what: string, usage: () => unknown][] = [
+  ['an empty object', () => ({})],
+  ['zeros', () => ({ prompt_tokens: 0 })],
+  ['a text', () => 'usage'],
+  ['a promise', () => Promise.reject(new Error('e'))],
+  [
+    'a getter that throws',
+    () => ({
+      get usage () {
+        throw new Error('e')
+      }
+    })
+  ]
+]
+
+for (const [what, usage] of noUsages) {
+  t.test(`a usage that states none is logged and does not count: ${what}`, async (t) => {
+    const host = await createMeters({ unreported: 7 })
+    const permit = await host.acquire()
+    await permit.chargeUsage(usage())
+    await permit.end()
+    t.strictSame(await host.counts(), [7, 400])
+    t.match(host.lines[0], { level: 50, msg: /without a usage; it is not counted/ })
+  })
+}
+
+t.test('fromUsage gets the usage and the request, which a permit need not have', async (t) => {
+  const asked: [ModelUsage, unknown][] = []
+  const host = await createMeters({
+    fromUsage: (usage, request) => {
+      asked.push([usage, request])
+      return 3
+    }
+  })
+  const permit = await host.acquire()
+  await permit.chargeUsage({ model: 'm', usage: { prompt_tokens: 20, completion_tokens: 30 } })
+  await permit.end()
+  const numbers = { total: 50, input: 20, cachedInput: 0, cacheWrites: 0, output: 30, reasoning: 0 }
+  t.strictSame(asked, [[{ model: 'm', ...numbers }, null]])
+  t.equal((await host.counts())[0], 3)
+})
+
+const wrongAmounts: [what: string, fromUsage: () => unknown][] = [
+  [
+    'throws',
+    () => {
+      throw new Error('e')
+    }
+  ],
+  ['returns a fraction', () => 0.5],
+  ['returns nothing', () => undefined],
+  ['returns a promise', async () => 5]
+]
+
+for (const [what, fromUsage] of wrongAmounts) {
+  t.test(`where fromUsage ${what}, what was granted counts`, async (t) => {
+    const host = await createMeters({ unreported: 0, fromUsage: fromUsage as () => number })
+    const permit = await host.acquire()
+    await permit.chargeUsage({ total_tokens: 9 })
+    await permit.end()
+    t.equal((await host.counts())[0], 400)
+    t.match(host.lines, [{ level: 50, msg: /fromUsage failed/ }])
+  })
+}
+
+t.test('a report of usage changes nothing in another unit without fromUsage', async (t) => {
+  const app = Fastify()
+  const points = { perDay: { points: 1_000 }, cost: 5, unreported: 2 }
+  await app.register(quotaPlugin, { operations: [], quotas: { points } })
+  const permit = await app.quotaAcquire(alice, 'points')
+  await permit.chargeUsage({ total_tokens: 9 })
+  await permit.end()
+  t.equal((await app.quotaStanding(alice, 'points'))?.count, 2)
+})
+
+t.test('start-up fails for a fromUsage that is wrong', async (t) => {
+  const wrong: [definition: object, message: RegExp][] = [
+    [{ perDay: { tokens: 5 }, fromUsage: 5 }, /quotas\.q\.fromUsage must be a function; it got 5/],
+    [{ perDay: 5, fromUsage: () => 1 }, /quotas\.q\.fromUsage must be set only with a limit in a/]
+  ]
+  for (const [definition, message] of wrong) {
+    const app = Fastify()
+    const quotas = { q: definition as QuotaDefinition }
+    await t.rejects(async () => await app.register(quotaPlugin, { quotas }), { message })
+  }
+})

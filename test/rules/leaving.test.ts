@@ -1,0 +1,163 @@
+// docs/rules.md, "Waiting": callers who leave while they wait, over real sockets.
+import { connect as connectHttp2, constants, type ClientHttp2Session } from 'node:http2'
+import { connect } from 'node:net'
+import t, { type Test } from 'tap'
+import { localAuthentication, type QuotaStore } from '../../lib/index.js'
+import { listen } from '../support/raw-socket.js'
+import { until } from '../support/until.js'
+import { createWaitingHost } from '../support/waiting-host.js'
+
+/** Leaves, so that the server sees it as the client of that protocol shows it. */
+type Leave = () => void
+type Send = (caller: string) => Leave
+
+function overHttp1 (_t: Test, port: number): Send {
+  return (caller) => {
+    const socket = connect(port, '127.0.0.1').on('error', () => {})
+    socket.resume()
+    socket.write(
+      `POST /run HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nx-caller: ${caller}\r\n\r\n`
+    )
+    return () => {
+      socket.destroy()
+    }
+  }
+}
+
+function openSession (t: Test, port: number): ClientHttp2Session {
+  const session = connectHttp2(`http://127.0.0.1:${port}`).on('error', () => {})
+  t.teardown(() => {
+    session.destroy()
+  })
+  return session
+}
+
+const post = (session: ClientHttp2Session, caller: string) =>
+  session
+    .request({ ':method': 'POST', ':path': '/run', 'x-caller': caller }, { endStream: true })
+    .on('error', () => {})
+    .resume()
+
+/** All requests are streams of one session, and whoever leaves cancels its own. */
+function overHttp2 (t: Test, port: number): Send {
+  const session = openSession(t, port)
+  return (caller) => {
+    const stream = post(session, caller)
+    return () => {
+      stream.close(constants.NGHTTP2_CANCEL)
+    }
+  }
+}
+
+/** Each request is one of a session of its own, which breaks. */
+function overOwnSessions (t: Test, port: number): Send {
+  return (caller) => {
+    const session = openSession(t, port)
+    post(session, caller)
+    return () => {
+      session.destroy()
+    }
+  }
+}
+
+const protocols: [name: string, isHttp2: boolean, open: (t: Test, port: number) => Send][] = [
+  ['HTTP/1', false, overHttp1],
+  ['HTTP/2', true, overHttp2],
+  ['sessions of HTTP/2 that break', true, overOwnSessions]
+]
+
+/** Lets a request that waits ask its store only when a test says so. */
+class Gate {
+  isOpen = true
+  readonly #asking: (() => void)[] = []
+
+  get asking (): number {
+    return this.#asking.length
+  }
+
+  readonly wrap = (store: QuotaStore): QuotaStore => ({
+    ...store,
+    acquire: async (demands) => {
+      const isWaiting = demands.some((demand) => demand.isWaiting === true)
+      if (isWaiting && !this.isOpen) {
+        await new Promise<void>((resolve) => {
+          this.#asking.push(resolve)
+        })
+      }
+      return store.acquire(demands)
+    }
+  })
+
+  open (): void {
+    this.isOpen = true
+    for (const resolve of this.#asking) resolve()
+  }
+}
+
+async function startHost (t: Test, isHttp2: boolean) {
+  const gate = new Gate()
+  const slots = {
+    concurrent: 1,
+    authentication: () => localAuthentication('service'),
+    wait: 60_000
+  }
+  const server = { http2: isHttp2, forceCloseConnections: true } as object
+  const host = await createWaitingHost(t, { slots }, { server, wrap: gate.wrap })
+  const port = await listen(host.app)
+  t.teardown(() => host.app.close())
+  return { ...host, gate, port }
+}
+
+for (const [protocol, isHttp2, open] of protocols) {
+  // Of three who wait, each leaves in turn.
+  for (const leaving of ['first', 'second', 'third']) {
+    t.test(`the ${leaving} of a line leaves and counts nothing, over ${protocol}`, async (t) => {
+      const host = await startHost(t, isHttp2)
+      const send = open(t, host.port)
+      send('running')
+      await until('a request runs', () => host.running.length === 1)
+      const leave = new Map<string, Leave>()
+      for (const caller of ['first', 'second', 'third']) {
+        leave.set(caller, send(caller))
+        await until('it waits', () => host.waiting() === leave.size)
+      }
+      leave.get(leaving)?.()
+      await until('it has left', () => host.waiting() === 2)
+      const stay = ['first', 'second', 'third'].filter((caller) => caller !== leaving)
+      for (let served = 1; served <= 2; served++) {
+        host.running.at(-1)?.finish()
+        await until('the next one runs', () => host.running.length > served)
+      }
+      t.same(host.running.map(({ caller }) => caller), ['running', ...stay])
+      t.same(host.decisions.map(({ outcome }) => outcome), ['admitted', 'admitted', 'admitted'])
+      host.running.at(-1)?.finish()
+      await until('no place is taken', async () => await placesOf(host) === 0)
+    })
+  }
+
+  t.test(`who leaves while it asks gives its place back, over ${protocol}`, async (t) => {
+    const host = await startHost(t, isHttp2)
+    const send = open(t, host.port)
+    send('running')
+    await until('a request runs', () => host.running.length === 1)
+    const leave = send('leaving')
+    await until('it waits', () => host.waiting() === 1)
+    send('staying')
+    await until('another one waits', () => host.waiting() === 2)
+    host.gate.isOpen = false
+    host.running[0]?.finish()
+    await until('the first one asks', () => host.gate.asking === 1)
+    leave()
+    await until('it has left', () => host.waiting() === 1)
+    host.gate.open()
+    await until('the other one runs', () => host.running.length === 2)
+    t.equal(host.running[1]?.caller, 'staying')
+    t.equal(host.decisions.length, 2, 'none is published for who has left')
+    host.running[1]?.finish()
+    await until('no place is taken', async () => await placesOf(host) === 0)
+  })
+}
+
+async function placesOf ({ app }: Awaited<ReturnType<typeof startHost>>): Promise<unknown> {
+  return (await app.quotaStanding(localAuthentication('service'), 'slots'))?.count
+}
