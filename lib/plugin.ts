@@ -13,6 +13,7 @@ import { Preferences } from './limit/preferences.js'
 import { createQuotaAcquirer, type QuotaAcquirer } from './permit/acquire.js'
 import { createForgetter, type QuotaForgetter } from './permit/forget.js'
 import { Closing } from './permit/closing.js'
+import { createQuotaResumer, type QuotaResumer } from './permit/resume.js'
 import { QuotaList } from './permit/quota-list.js'
 import { QuotaLog } from './permit/quota-log.js'
 import type { Quota, QuotaInfo } from './permit/quota.js'
@@ -46,6 +47,8 @@ declare module 'fastify' {
     readonly quotas: readonly QuotaInfo[]
     /** Takes a permit in the middle of a handler, or without a request. */
     quotaAcquire: QuotaAcquirer
+    /** Returns a permit that was handed over. */
+    quotaResume: QuotaResumer
     /** Returns the standing of a caller without counting anything. */
     quotaStanding: QuotaStandingReader
     /** Removes a caller's own counter in one quota, or in every one. */
@@ -121,6 +124,10 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotas', described)
   addServerQuotas(fastify.server, described)
   fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
+  fastify.decorate(
+    'quotaResume',
+    createQuotaResumer(quotas, server, responder, fastify.log)
+  )
   fastify.decorate('quotaStanding', createStandingReader(quotas, server, fastify.log))
   fastify.decorate('quotaForget', createForgetter(quotas))
   fastify.addHook('onRoute', function quotaRoute (declared) {

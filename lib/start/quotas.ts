@@ -1,5 +1,6 @@
 import { CallerReader, type AuthenticationReader } from '../caller/request-caller.js'
-import { defaultPerMinute, preferenceOf, type LimitName } from '../limit/limit.js'
+import { defaultPerMinute, preferenceOf } from '../limit/limit.js'
+import type { LimitName } from '../limit/limit-kinds.js'
 import { rangeOf, type Cost, type CostRange } from '../permit/cost.js'
 import type { QuotaInfo, QuotaSettings, WaitSettings } from '../permit/quota.js'
 import { required } from '../required.js'
