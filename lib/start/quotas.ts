@@ -10,7 +10,6 @@ import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations, type Operation } from '../subject/operation.js'
 import { limitNameOf } from './definition-checks.js'
 import type { Amount, CheckedDefinition, Limit, QuotaOptions } from './options.js'
-import type { Routes } from './routes.js'
 import { windowsOf } from './windows.js'
 
 /** How many requests of a quota can wait for room. */
@@ -30,6 +29,8 @@ export interface DefinedQuota extends QuotaSettings {
   readonly isUnused: boolean
   /** Whether whoever disconnects before anything is reported pays nothing. */
   readonly isFreeUnreported: boolean
+  /** Whether it is probably a mistake if no route is found that it protects. */
+  readonly shouldProtect: boolean
 }
 
 /**
@@ -59,6 +60,8 @@ function defineDefaultQuota (
     preference: preferenceOf('perMinute'),
     counters: defaultQuota,
     isListed: options.operations !== undefined,
+    shouldProtect:
+      options.prefix !== undefined || (options.operations === undefined && !hasNamedQuotas),
     isUnused: operations.length === 0 && perMinute === undefined && hasNamedQuotas
   }
 }
@@ -91,6 +94,7 @@ function defineQuota (
     hasRateLimitHeaders: definition.rateLimitHeaders !== false,
     isEnforced: (definition.mode ?? options.mode) !== 'shadow',
     isListed: true,
+    shouldProtect: false,
     isUnused: false,
     isFreeUnreported: isEstimated && cost === undefined && unreported === undefined
   }
@@ -155,16 +159,11 @@ export function describeQuotas (quotas: readonly DefinedQuota[]): QuotaInfo[] {
   return quotas.filter(({ isUnused }) => !isUnused).map(describeQuota)
 }
 
-/** Adds an unused default quota that a route turns out to be marked with. */
-export function addMarkedDefault (
-  described: QuotaInfo[],
-  quotas: readonly DefinedQuota[],
-  routes: Routes
-): void {
+/** Adds a default quota that seemed unused, and that a route is marked with. */
+export function addDefault (described: QuotaInfo[], quotas: readonly DefinedQuota[]): void {
   const [quota] = quotas
-  if (quota?.isUnused === true && routes.areMarkedWith(quota.name)) {
-    described.unshift(describeQuota(quota))
-  }
+  if (quota === undefined || described[0]?.name === quota.name) return
+  described.unshift(describeQuota(quota))
 }
 
 function describeQuota ({ name, unit, period, window, store, counters }: DefinedQuota): QuotaInfo {
