@@ -19,7 +19,7 @@ export type { QuotaTimers } from './time-limit.js'
 export type { QuotaNames, RouteMark } from './subject/mark.js'
 export { protectedOperations, type Operation } from './subject/operation.js'
 export type { DotenvOptions, QuotaConfig } from './limit/configuration.js'
-export type { LimitName } from './limit/limit.js'
+export type { LimitName } from './limit/limit-kinds.js'
 export type { PreferenceReader } from './limit/preferences.js'
 export {
   anonymousAuthentication,
@@ -52,6 +52,7 @@ export type { GivenQuotas } from './permit/given-costs.js'
 export type { Interruption, MeterOptions } from './permit/meter.js'
 export type { QuotaInfo } from './permit/quota.js'
 export type { QuotaPermit } from './permit/quota-permit.js'
+export type { QuotaResumer } from './permit/resume.js'
 export type { FromUsage } from './permit/from-usage.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
 export { InsuredQuotaStore } from './store/insured/insured-store.js'
@@ -80,6 +81,7 @@ export type {
   CallerLimit,
   Limit,
   QuotaDefinition,
-  QuotaOptions
+  QuotaOptions,
+  Wait
 } from './start/options.js'
 export type { Start } from './limit/window-start.js'

@@ -1,4 +1,6 @@
 import { unlimited } from '../store/counter.js'
+import { handedOver } from './hand-over.js'
+import type { HandedOverHolding } from './handed-over.js'
 import type { Holding } from './holding.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
@@ -38,6 +40,11 @@ export class Counted implements Holding {
   async end (): Promise<void> {
     this.#hasEnded = true
     if (!this.isFinal) await this.#apply()
+  }
+
+  /** It stays counted. */
+  async handOver (): Promise<HandedOverHolding | null> {
+    return handedOver(this.#each, this.#reported, null)
   }
 
   async cancel (): Promise<void> {

@@ -1,6 +1,5 @@
 import { isAuthentication, type Authentication } from '../caller/authentication.js'
 import { callerKey } from '../caller/caller-key.js'
-import { formatType } from '../errors.js'
 import { assertCallerKey } from '../store/checks.js'
 import type { QuotaList } from './quota-list.js'
 
@@ -35,11 +34,11 @@ export function createForgetter (quotas: QuotaList): QuotaForgetter {
 
 /** Returns the key of a caller. Throws a `TypeError` if there is none. */
 function keyOf (caller: unknown): string {
-  const key = isAuthentication(caller) ? callerKey(caller) : caller
-  if (key !== null) {
-    assertCallerKey(key)
-    return key
+  if (!isAuthentication(caller)) {
+    assertCallerKey(caller)
+    return caller
   }
-  const what = formatType(caller)
-  throw new TypeError(`fastify-llm-quota: the authentication has no caller key; it got ${what}`)
+  const key = callerKey(caller)
+  if (key !== null) return key
+  throw new TypeError('fastify-llm-quota: the authentication identifies no caller')
 }

@@ -1,3 +1,5 @@
+import type { HandedOverHolding } from './handed-over.js'
+
 /**
  * What one quota gave one request: a `Counted` (requests), a `Place` (concurrent requests), or a
  * `Usage` (any other unit). Its functions never reject.
@@ -13,6 +15,12 @@ export interface Holding {
   expectReport(): void
   /** Ends the permit: the store counts what was used from now on. */
   end(): Promise<void>
+  /**
+   * Leaves the end of the permit to another process. What it counts stays counted.
+   *
+   * @returns What the other process needs; null if only this one can settle it.
+   */
+  handOver(): Promise<HandedOverHolding | null>
   /** Ends a permit whose operation does not run. */
   cancel(): Promise<void>
 }

@@ -2,6 +2,8 @@ import { isPromise, then, type Eventual } from '../promises.js'
 import type { OpenPermit } from './closing.js'
 import { Counted } from './counted.js'
 import type { QuotaDecision } from './decision.js'
+import { canBeHandedOver } from './hand-over.js'
+import { writeHandedOver } from './handed-over.js'
 import type { Holding } from './holding.js'
 import { Place } from './place.js'
 import { takesUsage, type Quota } from './quota.js'
@@ -45,6 +47,7 @@ export class Permit implements OpenPermit {
   position: number | undefined = undefined
   readonly #shadows: readonly Shadow[]
   #settled: Promise<void> | undefined
+  #handedOver: Promise<string> | undefined
 
   constructor (requester: Requester, quotas: readonly QuotaOfRequest[], decided: Decided) {
     const { refusal, decisions, shadows = none, isAbandoned = false } = decided
@@ -57,7 +60,7 @@ export class Permit implements OpenPermit {
     if (refusal !== null) return
     let mustBeSettled = shadows.some(mustBeSettledLater)
     for (const each of quotas) {
-      each.holding = holdingOf(each, requester)
+      each.holding ??= holdingOf(each, requester)
       if (each.holding !== null && !each.holding.isFinal) mustBeSettled = true
     }
     if (mustBeSettled) this.#open()
@@ -74,7 +77,8 @@ export class Permit implements OpenPermit {
   granted (unit: string): number | null {
     let least: number | null = null
     for (const { quota, holding, limit } of this.quotas) {
-      if (quota.unit !== unit || holding === null || limit === Infinity) continue
+      if (quota.unit !== unit || !quota.isEnforced) continue
+      if (holding === null || limit === Infinity) continue
       least = Math.min(least ?? holding.granted, holding.granted)
     }
     return least
@@ -110,12 +114,16 @@ export class Permit implements OpenPermit {
   }
 
   /**
-   * Reports what was used in each quota that admitted the request, also after the permit has ended.
-   * Never rejects.
+   * Reports what was used in each quota that admitted the request, also after the permit has ended,
+   * but not after it was handed over. Never rejects.
    *
    * @param amountOf Returns the amount in the unit of the quota; null for no report.
    */
   async reportEach (amountOf: (each: QuotaOfRequest) => number | null): Promise<void> {
+    if (this.#handedOver !== undefined) {
+      this.requester.server.quotaLog.wrongReport(new TypeError(afterHandOver))
+      return
+    }
     const reports: PromiseLike<void>[] = []
     for (const each of this.quotas) {
       const { holding } = each
@@ -155,6 +163,45 @@ export class Permit implements OpenPermit {
     return this.#settled
   }
 
+  /** What `await using` does. */
+  dispose (): Promise<void> {
+    return this.end()
+  }
+
+  /**
+   * Leaves the end of the permit to whoever resumes it: nothing is given back, and what it counts
+   * is not held any more.
+   *
+   * @returns The text, the same each time.
+   * @throws {TypeError} If the permit was refused or has ended, if it has places, or if all that it
+   *   counts is counted in this process only.
+   */
+  async handOver (): Promise<string> {
+    const quotas = [...this.quotas, ...(await this.#shadowQuotas())]
+    if (this.#handedOver !== undefined) return await this.#handedOver
+    assertCanBeHandedOver(this, quotas)
+    const handingOver = this.#handOverEach(quotas)
+    this.#handedOver = handingOver
+    // It neither ends with its response nor with the server.
+    this.#settled = handingOver.then(() => {})
+    const { closing } = this.requester.server
+    closing.delete(this)
+    closing.waitFor(handingOver)
+    this.requester.response?.forget(this)
+    return await handingOver
+  }
+
+  async #shadowQuotas (): Promise<QuotaOfRequest[]> {
+    const shadows = await Promise.all(this.#shadows.map(({ permit }) => permit))
+    return shadows.flatMap(({ quotas }) => quotas)
+  }
+
+  async #handOverEach (quotas: readonly QuotaOfRequest[]): Promise<string> {
+    const handing = quotas.map(async ({ holding }) => (await holding?.handOver()) ?? null)
+    const holdings = (await Promise.all(handing)).filter((each) => each !== null)
+    return writeHandedOver({ reference: this.requester.reference, holdings })
+  }
+
   /** Lists it among what ends when the server closes. */
   #open (): void {
     this.mustBeSettled = true
@@ -182,6 +229,29 @@ export class Permit implements OpenPermit {
 }
 
 const none: readonly never[] = []
+
+const afterHandOver = 'the permit was handed over; report it in the permit that resumes it'
+
+/**
+ * Throws a `TypeError` if no other process can end a permit.
+ *
+ * @param quotas Its quotas, shadow quotas included.
+ */
+function assertCanBeHandedOver (permit: Permit, quotas: readonly QuotaOfRequest[]): void {
+  if (permit.refusal !== null) throw notHandedOver('was refused')
+  if (permit.hasEnded) throw notHandedOver('has ended')
+  if (permit.quotas.some(({ holding }) => holding instanceof Place)) {
+    throw notHandedOver('has places')
+  }
+  const counted = quotas.filter(({ holding }) => holding !== null)
+  if (counted.length > 0 && !counted.some(canBeHandedOver)) {
+    throw notHandedOver('is counted in this process only')
+  }
+}
+
+function notHandedOver (why: string): TypeError {
+  return new TypeError(`fastify-llm-quota: a permit that ${why} cannot be handed over`)
+}
 
 /** Whether the permit of a shadow quota has something to settle, or is not decided yet. */
 function mustBeSettledLater ({ permit }: Shadow): boolean {

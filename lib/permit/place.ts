@@ -37,6 +37,12 @@ export class Place implements Holding {
     }
   }
 
+  /** Only the place of a shadow quota: a permit with others is not handed over. */
+  async handOver (): Promise<null> {
+    await this.end()
+    return null
+  }
+
   cancel (): Promise<void> {
     return this.end()
   }

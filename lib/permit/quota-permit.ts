@@ -88,7 +88,23 @@ export interface QuotaPermit extends AsyncDisposable {
    * ```
    */
   meter(body: ModelBody, options?: MeterOptions): Readable
-  /** Settles what was used and releases the places, once. Never rejects. */
+  /**
+   * Leaves the end of the permit to another process, or to another attempt of a job, which resumes
+   * it with `fastify.quotaResume`. Nothing is given back: what the permit counts stays counted, as
+   * used and no longer as held. It ends neither with its response nor with the server, and cannot
+   * be charged any more. What was reported before goes with the text.
+   *
+   * @returns A text, the same each time. It holds no identity, only the caller's digest and the
+   *   `reference`. It is not signed: keep it in your own storage, and never give it to a client.
+   * @throws {TypeError} If the permit was refused or has ended, if it has places, or if all that it
+   *   counts is counted in this process only (`MemoryQuotaStore`, a fallback). What is counted so
+   *   beside others is left out.
+   */
+  handOver(): Promise<string>
+  /**
+   * Settles what was used and releases the places, once. Never rejects, but for a permit that
+   * `fastify.quotaResume` returned.
+   */
   end(): Promise<void>
 }
 
@@ -163,6 +179,12 @@ export class PermitHandle implements QuotaPermit {
     await Promise.all(reporting)
   }
 
+  async handOver (): Promise<string> {
+    const permit = await this.#eventual
+    if (permit !== undefined) return await permit.handOver()
+    throw new TypeError('fastify-llm-quota: there is no permit that could be handed over')
+  }
+
   async chargeUsage (usage: unknown): Promise<void> {
     if (usage == null) return
     const { quotaLog } = this.#server
@@ -186,7 +208,7 @@ export class PermitHandle implements QuotaPermit {
     await this.#source.permit?.end()
   }
 
-  [Symbol.asyncDispose] (): Promise<void> {
-    return this.end()
+  async [Symbol.asyncDispose] (): Promise<void> {
+    await this.#source.permit?.dispose()
   }
 }

@@ -6,7 +6,10 @@ import { required } from '../required.js'
 import { unlimited } from '../store/counter.js'
 import type { Acquisition } from '../store/store.js'
 import { wallClock } from '../wall-clock.js'
+import { handedOver } from './hand-over.js'
+import type { HandedOverHolding } from './handed-over.js'
 import type { Holding } from './holding.js'
+import type { Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 import { Tally } from './tally.js'
@@ -54,9 +57,15 @@ export class Usage implements Holding {
    * says, or else what was granted.
    */
   end (): Promise<void> {
-    if (this.#reported === null) this.#assumed = this.#readUnreported()
+    if (this.#reported === null) this.#assumed = this.#usedWithoutReport()
     this.#hasEnded = true
     return this.#apply()
+  }
+
+  /** What it counts stays counted, and is not held any more. */
+  async handOver (): Promise<HandedOverHolding | null> {
+    await this.#tally.bringTo(() => ({ used: this.#due, isHeld: false }))
+    return handedOver(this.#each, this.#reported, this.#windowEnd)
   }
 
   /** It has used nothing but what was reported. */
@@ -65,25 +74,9 @@ export class Usage implements Holding {
     return this.#apply()
   }
 
-  #readUnreported (): number {
+  #usedWithoutReport (): number {
     if (this.#isReportExpected) return this.granted
-    const { unreported, name, unit } = this.#each.quota
-    const { request, server, log } = this.#requester
-    if (unreported === undefined) {
-      server.quotaLog.unreported(log, name, unit)
-      return this.granted
-    }
-    if (typeof unreported === 'number') return unreported
-    try {
-      const amount: unknown = unreported(request)
-      if (isNatural(amount)) return amount
-      ignoreRejection(amount)
-      const got = formatType(amount)
-      throw new RangeError(`an amount must be a safe integer of at least 0; it got ${got}`)
-    } catch (error) {
-      server.quotaLog.unreportedFailed(error, name, log)
-      return this.granted
-    }
+    return usedWithoutReport(this.#each.quota, this.granted, this.#requester)
   }
 
   /** What the request counts now. */
@@ -117,24 +110,63 @@ export class Usage implements Holding {
     if (used === this.#published) return
     const before = this.#published ?? 0
     this.#published = used
-    if (!quotaSettlements.hasSubscribers) return
-    const { quota, demand, reference } = this.#each
-    const { request, server } = this.#requester
-    quotaSettlements.publish({
-      server: server.server,
-      request,
-      reference,
+    const { quota, demand } = this.#each
+    publishSettlement(quota, this.#requester, {
       callerKey: required(demand, 'the demand of an admission').callerKey,
-      quota: quota.name,
-      unit: quota.unit,
       granted: this.granted,
       used,
       before,
       reported,
       windowEnd: this.#windowEnd,
       failed: this.#tally.hasStoreFailed
-    } satisfies QuotaSettlement)
+    })
   }
+}
+
+/**
+ * Returns what a permit counts in the end if nothing was reported: what `unreported` says, or else
+ * what it was granted. If nothing says it, or if that fails, it is logged.
+ */
+export function usedWithoutReport (
+  { unreported, name, unit }: Quota,
+  granted: number,
+  { request, server, log }: Requester
+): number {
+  if (unreported === undefined) {
+    server.quotaLog.unreported(log, name, unit)
+    return granted
+  }
+  if (typeof unreported === 'number') return unreported
+  try {
+    const amount: unknown = unreported(request)
+    if (isNatural(amount)) return amount
+    ignoreRejection(amount)
+    const got = formatType(amount)
+    throw new RangeError(`an amount must be a safe integer of at least 0; it got ${got}`)
+  } catch (error) {
+    server.quotaLog.unreportedFailed(error, name, log)
+    return granted
+  }
+}
+
+/** What differs between the messages of one permit and quota. */
+type Settlement = Omit<QuotaSettlement, 'server' | 'request' | 'reference' | 'quota' | 'unit'>
+
+/** Publishes what a permit is counted in a quota from now on. */
+export function publishSettlement (
+  { name, unit }: Quota,
+  { request, reference, server }: Requester,
+  settlement: Settlement
+): void {
+  if (!quotaSettlements.hasSubscribers) return
+  quotaSettlements.publish({
+    server: server.server,
+    request,
+    reference,
+    quota: name,
+    unit,
+    ...settlement
+  } satisfies QuotaSettlement)
 }
 
 /** Returns when the window of an acquisition ends, in milliseconds since the epoch. */

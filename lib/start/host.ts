@@ -40,6 +40,7 @@ const instanceDecorators = [
   'quotaConfig',
   'quotas',
   'quotaAcquire',
+  'quotaResume',
   'quotaStanding',
   'quotaForget'
 ]

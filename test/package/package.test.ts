@@ -236,7 +236,7 @@ t.test(
     app.addHook('onRequest', async (request) => {
       if (request.headers.authorization !== undefined) await request.jwtVerify()
     })
-    const outcome = async (request) => request.quota.outcome
+    const outcome = async (request) => request.quota.decisions[0]?.outcome
     app.get('/context/api/analyze-node', { schema: { response: quotaResponses } }, outcome)
     await app.register(quotaPlugin, { prefix: '/context', perMinute: 2 })
     await app.register(quotaMetricsPlugin)

@@ -355,6 +355,6 @@ t.test('quotaForget takes an authentication, and the name of one quota', async (
   })
   await t.rejects(app.quotaForget(localAuthentication(' ')), {
     name: 'TypeError',
-    message: /has no caller key/
+    message: /identifies no caller/
   })
 })

@@ -11,18 +11,20 @@ const options = { perMinute: 2, authentication: asAlice }
 const write = (request: FastifyRequest, value: unknown) => Reflect.set(request, 'quota', value)
 
 t.test(
-  'a value that the host writes to request.quota before the decision does not affect it, ' +
-    'and is read until then',
+  'a value that the host writes to request.quota has no effect, before and after the decision',
   async (t) => {
     for (const value of [{ tenant: 'x' }, 7, 'admitted', null, { outcome: 'admitted' }]) {
       const read: unknown[] = []
       const authentication = async (request: FastifyRequest) => {
         await new Promise(setImmediate)
-        read.push(request.quota)
+        read.push([request.quota.decisions, request.quota.granted('requests')])
         return asAlice()
       }
-      const handler = async ({ quota }: FastifyRequest) =>
-        Reflect.set(Object(quota?.operation), 'path', '/other') || quota
+      const handler = async (request: FastifyRequest) => {
+        write(request, value)
+        const [decision] = request.quota.decisions
+        return Reflect.set(Object(decision?.operation), 'path', '/other') || decision
+      }
       const app = await createService({ ...options, authentication }, {}, { handler })
       app.addHook('onRequest', async (request) => {
         write(request, value)
@@ -32,7 +34,7 @@ t.test(
         count: 1,
         operation: { path: '/api/analyze' }
       })
-      t.same(read, [value])
+      t.same(read, [[[], null]])
       t.same(await statuses(app, null, 2), [200, 429])
     }
   }
@@ -78,7 +80,7 @@ t.test(
     await app.register(async (scope) => {
       scope.decorateRequest('quota', JSON.parse('7'))
       scope.after(() => {
-        scope.post('/api/analyze', async (request) => request.quota)
+        scope.post('/api/analyze', async (request) => ({ own: request.quota }))
       })
     })
     await app.register(quotaPlugin, options)

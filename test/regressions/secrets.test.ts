@@ -31,9 +31,9 @@ const thrown: [unknown, object][] = [
   [Object.assign(new Error('x'), { code: { secret } }), { name: 'Error', message: 'x' }],
   [{ message: 'no error', secret }, { name: 'Error', message: 'no error' }],
   [{ secret }, { name: 'Error', message: 'an object was thrown' }],
-  ['a text', { name: 'Error', message: '"a text" was thrown' }],
+  ['a text', { name: 'Error', message: 'a string was thrown' }],
   [undefined, { name: 'Error', message: 'undefined was thrown' }],
-  [Symbol('s'), { name: 'Error', message: 'Symbol(s) was thrown' }],
+  [Symbol('s'), { name: 'Error', message: 'a symbol was thrown' }],
   [
     Object.defineProperty(new Error(secret), 'message', { get: () => fail(secret) }),
     { name: 'Error', message: 'an object was thrown' }

@@ -1,6 +1,7 @@
-// The journal of PostgreSQL: the sum of a window's rows is what the window counts, whatever happens.
+// The journal of PostgreSQL: the sum of a window's rows is what the window counts, always.
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { callerKey, localAuthentication } from '../../lib/index.js'
@@ -186,7 +187,7 @@ t.test('a journal and a store without one, and the reverse, are named', async (t
   const without = new PostgresQuotaStore({ pool, table: 'billed' })
   await t.rejects(acquireOne(without, 'alice'), /the table billed has a journal, .* journal: true$/)
   const store = new PostgresQuotaStore({ pool, journal: true })
-  await t.rejects(acquireOne(store, 'alice'), /the table llm_quota has no journal: .* journal: true/)
+  await t.rejects(acquireOne(store, 'alice'), /the table llm_quota has no journal: run the SQL/)
   const changed = [
     postgresSchema({ table: 'billed', unlogged: false }),
     postgresSchema({ unlogged: false, journal: true })
@@ -198,7 +199,8 @@ t.test('a journal and a store without one, and the reverse, are named', async (t
 
 t.test('a journal needs tables that a crash does not empty', (t) => {
   for (const unlogged of [undefined, true]) {
-    t.throws(() => postgresSchema({ journal: true, ...(unlogged !== undefined && { unlogged }) }), {
+    const options = { journal: true, ...(unlogged !== undefined && { unlogged }) }
+    t.throws(() => postgresSchema(options), {
       code: 'FST_ERR_LLM_QUOTA_OPTION',
       message: /option journal can be true only with unlogged: false/
     })
@@ -206,16 +208,45 @@ t.test('a journal needs tables that a crash does not empty', (t) => {
   t.end()
 })
 
+/** Returns the blocks of docs/postgres.md that contain a text, for the table of these tests. */
+function documented (text: string): string {
+  const page = readFileSync('docs/postgres.md', 'utf8').replaceAll('llm_quota', 'billed')
+  const blocks = [...page.matchAll(/^```sql\n(.*?)^```$/gms)].map(([, block = '']) => block)
+  return blocks.filter((block) => block.includes(text)).join('\n')
+}
+
+t.test('the documented query returns the bill of a month', async (t) => {
+  const store = createStore()
+  const [start, end] = [Date.UTC(2026, 10), Date.UTC(2026, 11)]
+  const month = { counters: 'chat.microdollars.month.UTC', unit: 'microdollars', limit: 1e9 }
+  const spend = (caller: string, most: number, reference: string, from = start, to = end) =>
+    acquireOne(store, caller, {
+      ...tokens(most, reference),
+      ...month,
+      window: 2_678_400_000,
+      start: from,
+      end: to
+    })
+  const { receipt } = await spend('alice', 500, 'one')
+  await store.settle(receipt, { count: 200, held: 500 })
+  await spend('alice', 50, 'two')
+  await spend('bob', 900, 'three')
+  await spend('bob', 1_000, 'four', end, Date.UTC(2027, 0))
+  await acquireOne(store, 'alice', tokens(5))
+  const { rows } = await pool.query(documented('SELECT caller_key'))
+  t.same(rows, [
+    { caller_key: 'bob', microdollars: '900', requests: '1' },
+    { caller_key: 'alice', microdollars: '350', requests: '2' }
+  ])
+})
+
 t.test('months can be partitions of the journal', async (t) => {
-  await pool.query(
-    `CREATE TABLE billed_journal_2100_01 PARTITION OF billed_journal
-    FOR VALUES FROM ('2100-01-01T00:00:01Z') TO ('2100-02-01T00:00:01Z')`
-  )
-  const month = { counters: 'chat.tokens.month', start: Date.UTC(2100, 0), end: Date.UTC(2100, 1) }
+  await pool.query(documented('CREATE TABLE'))
+  const month = { counters: 'chat.tokens.month', start: Date.UTC(2026, 11), end: Date.UTC(2027, 0) }
   await acquireOne(createStore(), 'alice', { ...tokens(5), ...month })
-  const { rows: inMonth } = await pool.query('SELECT change FROM billed_journal_2100_01')
+  const { rows: inMonth } = await pool.query('SELECT change FROM billed_journal_2026_12')
   t.same(inMonth, [{ change: '5' }])
-  await pool.query('DROP TABLE billed_journal_2100_01')
+  await pool.query('DROP TABLE billed_journal_2026_12')
 })
 
 /** Starts a process that counts, settles, forgets and clears until it is killed. */

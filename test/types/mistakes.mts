@@ -2,6 +2,7 @@
 // next line; if it reports none there, this file fails to compile.
 import Fastify, { type FastifyInstance } from 'fastify'
 import {
+  callerKey,
   quotaPlugin,
   type InsuredQuotaStore,
   type QuotaDecision,
@@ -23,6 +24,14 @@ app.register(quotaPlugin, { quotas: { chat: { limit: 5 } } })
 app.register(quotaPlugin, { quotas: { chat: { perWeek: 5, concurrent: 5 } } })
 // @ts-expect-error no number
 app.register(quotaPlugin, { quotas: { chat: { perWeek: () => '5' } } })
+// @ts-expect-error every day begins a window of a day
+app.register(quotaPlugin, { quotas: { chat: { perDay: 5, startsOn: 17 } } })
+// @ts-expect-error no window of a time zone
+app.register(quotaPlugin, { quotas: { chat: { perHour: 5, startsAt: '06:00' } } })
+// @ts-expect-error no day of the week
+app.register(quotaPlugin, { quotas: { chat: { perWeek: 5, startsOn: 'mondays' } } })
+// @ts-expect-error null is no authentication
+export const nobody = callerKey(null)
 // @ts-expect-error no such mode
 app.register(quotaPlugin, { mode: 'audit' })
 // @ts-expect-error no acquire

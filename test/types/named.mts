@@ -4,6 +4,7 @@ import {
   InsuredQuotaStore,
   MemoryQuotaStore,
   quotaPlugin,
+  ShardedQuotaStore,
   type Operation,
   type QuotaDecision,
   type QuotaOptions,
@@ -54,8 +55,8 @@ const store: QuotaStore = app.quotaStore
 const limit: number = app.quotaConfig.SERVICE_RATE_LIMIT_PER_MINUTE
 const theme: string = app.preferences.theme
 app.get('/', async (request) => {
-  const decision: QuotaDecision | null = request.quota
   const all: readonly QuotaDecision[] = request.quota.decisions
+  const [decision] = all
   if (decision?.outcome !== 'admitted') return all.length
   const counted: { callerKey: string; count: number } = decision
   return counted
@@ -80,7 +81,8 @@ const insured: InsuredQuotaStore = new InsuredQuotaStore({
 })
 const stores: QuotaStore[] = [
   new RedisQuotaStore({ client: new Redis() }),
-  new RedisQuotaStore({ client: new Cluster([]), shards: 4 }),
+  new RedisQuotaStore({ client: new Cluster([]), keyPrefix: 'quota:{a}:' }),
+  new ShardedQuotaStore([insured]),
   new PostgresQuotaStore({ pool: { query } }),
   insured
 ]

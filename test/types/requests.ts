@@ -1,6 +1,7 @@
 // What takes a request takes any: that of HTTP/2, of a typed route, or of a type provider.
 // Compiled, and not run.
 import type { Http2SecureServer } from 'node:http2'
+import type { Readable } from 'node:stream'
 import { Type, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, {
   type FastifyReply,
@@ -17,7 +18,8 @@ import quotaPlugin, {
   type Limit,
   type QuotaDecision,
   type QuotaDefinition,
-  type QuotaOptions
+  type QuotaOptions,
+  type QuotaPermit
 } from '../../lib/index.js'
 
 interface Chat {
@@ -72,7 +74,7 @@ export async function start (
   await proxied.quota.charge({ tokens: 1 })
   app.post<Chat>('/typed', async (request, reply) => {
     await request.quota.charge(null)
-    const permit = await app.quotaAcquire(request, ['default', 'prompts'], { default: 1 })
+    const permit = await app.quotaAcquire(request, { default: 1, prompts: null })
     const sent: FastifyReply<Chat> = permit.refuse(reply)
     return sent.sent ? sent : app.quotaStanding(request, 'prompts')
   })
@@ -126,25 +128,33 @@ export async function refuse (): Promise<void> {
     )
 }
 
-/** Grants and extensions, of a request and of a permit. */
-export async function extend (request: SecureChat): Promise<number | null> {
+/** Permits of a request, and of callers without one. */
+export async function permits (request: SecureChat): Promise<number | null> {
   const app = Fastify()
   await app.register(quotaPlugin)
-  const refusal: QuotaDecision | null = await app.quotaExtend(request, { tokens: 256 })
-  const granted: number | null = request.quota.granted('tokens')
-  const cost = { least: 500, most: 1500 }
-  const permit = await app.quotaAcquire(localAuthentication('alice'), ['chat'], { chat: cost })
-  await app.quotaAcquire(request, 'chat', cost)
-  await permit.extend(256)
+  const ofHook: QuotaPermit = request.quota
+  const refusal: QuotaDecision | null = ofHook.refusal
+  const granted: number | null = ofHook.granted('tokens')
+  const chat = { least: 500, most: 1500 }
+  const alice = localAuthentication('alice')
+  const { signal } = new AbortController()
+  const permit: QuotaPermit = await app.quotaAcquire(alice, { chat }, { reference: '7', signal })
+  await app.quotaAcquire({ chat: alice, organisation: alice }, { chat: null, organisation: 1 })
+  await app.quotaAcquire(request, ['chat'] as const)
+  await permit.chargeUsage({ total_tokens: 256 })
+  const resumed: QuotaPermit = app.quotaResume(await permit.handOver())
+  const body: Readable = resumed.meter(null, { interrupted: ({ usage }) => usage })
   // @ts-expect-error A unit has a name.
   permit.granted()
-  // @ts-expect-error Nothing is asked for.
-  await app.quotaExtend(request, null)
-  // @ts-expect-error Nothing is asked for.
-  await permit.extend(null)
+  // @ts-expect-error A cost is a number or a range.
+  await app.quotaAcquire(request, { chat: '256' })
+  // @ts-expect-error Callers are authentications.
+  await app.quotaAcquire({ chat: 'alice' }, 'chat')
   // @ts-expect-error An amount is a number.
-  await app.quotaExtend(request, { tokens: '256' })
-  return refusal?.limit ?? granted ?? permit.granted('tokens')
+  await permit.charge({ tokens: '256' })
+  // @ts-expect-error It is the permit of the hook.
+  request.quota = permit
+  return refusal?.limit ?? granted ?? body.readableLength
 }
 
 /** Functions for the requests of a server with HTTP/2, of a typed route, and of any route. */
@@ -160,10 +170,12 @@ export const annotated: readonly QuotaOptions[] = [
     }),
     quotas: {
       chat: {
-        perDay: { tokens: 5 },
+        perMonth: { tokens: 5 },
         cost: ({ body }: SecureChat) => ({ least: 1, most: body.prompts.length }),
         unreported: ({ headers }: SecureRequest) => Number(headers['content-length']),
-        timeZone: (authentication) => (authentication.kind === 'local' ? 'Asia/Tokyo' : 'UTC')
+        timeZone: (authentication) => (authentication.kind === 'local' ? 'Asia/Tokyo' : 'UTC'),
+        startsOn: ({ account }) => (account === 'monthly' ? 1 : 17),
+        startsAt: '06:00'
       }
     }
   },

@@ -1,12 +1,15 @@
 import { Connections, statementOf, type Statement, type StatementRunner } from './connections.js'
 import type { PostgresPool } from './connections.js'
+import { required } from '../../required.js'
 import { readJson } from './replies.js'
 import { quoted, schemaVersion, tableNameOf } from './schema.js'
 
 type Parameter = string | number | null
 
-/** The functions of the schema, on one connection. */
+/** The functions of the schema, on one connection. One call of `call` or `release` follows. */
 export interface ConnectedFunctions {
+  /** Rejects, and releases the connection, if the schema lacks what the store needs. */
+  check(): Promise<void>
   /**
    * Calls the function whose name is the table's with `_` and the given one, and releases the
    * connection. Returns the text that the function returns, or null.
@@ -32,14 +35,15 @@ export class SchemaFunctions {
     this.#hasJournal = hasJournal
   }
 
-  /** Rejects if there is no connection, or if the schema lacks what the store needs. */
+  /** Rejects if there is no connection. */
   async connect (): Promise<ConnectedFunctions> {
     const runner = await this.#connections.lend()
-    const schema = this.#schema ?? await releasedOnError(runner, () => this.#find(runner))
-    this.#schema = schema
     return {
+      check: async () => {
+        this.#schema ??= await releasedOnError(runner, () => this.#find(runner))
+      },
       call: async (name, ...parameters) => {
-        const statement = this.#statementOf(schema, name, parameters.length)
+        const statement = this.#statementOf(name, parameters.length)
         const values = parameters.map((each) => (each === null ? null : String(each)))
         const reply = await releasedOnError(runner, () => runner.run(statement, values))
         runner.release()
@@ -54,12 +58,14 @@ export class SchemaFunctions {
   /** As `ConnectedFunctions.call`, on a connection of its own. */
   async call (name: string, ...parameters: readonly Parameter[]): Promise<string | null> {
     const functions = await this.connect()
+    await functions.check()
     return await functions.call(name, ...parameters)
   }
 
-  #statementOf (schema: string, name: string, parameters: number): Statement {
+  #statementOf (name: string, parameters: number): Statement {
     const known = this.#known.get(name)
     if (known !== undefined) return known
+    const schema = required(this.#schema, 'the schema of the table')
     const places = Array.from({ length: parameters }, (_, index) => `$${index + 1}`)
     const called = `${schema}.${quoted(`${tableNameOf(this.#table).name}_${name}`)}`
     const statement = statementOf(`SELECT ${called}(${places.join()}) AS reply`)

@@ -112,6 +112,9 @@ export class PostgresDriver implements Driver {
   }
 
   async #run (functions: ConnectedFunctions, call: Call): Promise<Reply> {
+    await functions.check().catch((error: unknown) => {
+      throw new NotRunError(error)
+    })
     const { settlements, requests, standings } = call
     const named = settlements.filter(({ once }) => once !== null)
     const unnamed = settlements.filter(({ once }) => once === null)

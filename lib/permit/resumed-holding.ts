@@ -1,0 +1,135 @@
+import timers from 'node:timers'
+import { logFailure } from '../log.js'
+import { acquireFrom } from '../store/checks.js'
+import { unlimited } from '../store/counter.js'
+import type { Demand } from '../store/store.js'
+import { withTimeout } from '../time-limit.js'
+import type { HandedOverHolding } from './handed-over.js'
+import type { Holding } from './holding.js'
+import type { Quota } from './quota.js'
+import type { Requester } from './requester.js'
+import { publishSettlement, usedWithoutReport } from './usage.js'
+
+/** How long the end of a resumed permit waits for a store, in milliseconds. */
+const longestSettlement = 5000
+
+/**
+ * What a permit that was handed over has of one quota. What is reported counts when it ends: it is
+ * settled once, in whichever process comes first.
+ */
+export class ResumedHolding implements Holding {
+  readonly granted: number
+  readonly isFinal = true
+  readonly #quota: Quota
+  readonly #handed: HandedOverHolding
+  readonly #text: string
+  readonly #requester: Requester
+  #reported: number | null
+  #isReportExpected = false
+  #hasEnded = false
+
+  /** @param text The text of the permit. */
+  constructor (quota: Quota, handed: HandedOverHolding, text: string, requester: Requester) {
+    this.granted = handed.granted
+    this.#quota = quota
+    this.#handed = handed
+    this.#text = text
+    this.#requester = requester
+    this.#reported = handed.reported
+  }
+
+  expectReport (): void {
+    this.#isReportExpected = true
+  }
+
+  async report (amount: number): Promise<void> {
+    if (this.#hasEnded) return
+    this.#reported = Math.min((this.#reported ?? 0) + amount, unlimited)
+  }
+
+  /** Rejects if the store fails or does not answer in time. It can be tried again. */
+  async end (): Promise<void> {
+    if (this.#hasEnded) return
+    const used = this.#used
+    // That a request was counted is final unless something is reported.
+    if (used !== null) {
+      // Referenced timers: a process that does nothing else must not end before it is settled.
+      await withTimeout(longestSettlement, this.#settle(used), { timers })
+    }
+    this.#hasEnded = true
+  }
+
+  /** Does nothing: the text of the permit is still there. */
+  async handOver (): Promise<null> {
+    return null
+  }
+
+  /** Does nothing: nobody but the host ends a resumed permit. */
+  async cancel (): Promise<void> {}
+
+  /** What the permit counts in the end; null for what the admission counted. */
+  get #used (): number | null {
+    if (this.#reported !== null) return this.#reported
+    if (this.#quota.unit === 'requests') return null
+    if (this.#isReportExpected) return this.granted
+    return usedWithoutReport(this.#quota, this.granted, this.#requester)
+  }
+
+  /** Goes on after the time limit, too: whoever is the first counts what was used beyond. */
+  async #settle (used: number): Promise<void> {
+    const { store, lines } = this.#quota
+    const { receipt, callerKey, reported } = this.#handed
+    const counted = Math.max(this.granted, reported ?? 0)
+    const less = { count: Math.max(0, counted - used), held: 0 }
+    const isFirst = await store.settle?.(receipt, less, this.#text)
+    if (isFirst === false) return
+    lines?.freed(callerKey)
+    const failed = used > counted && !(await this.#countBeyond(used - counted))
+    this.#publish(used, failed)
+  }
+
+  /** Returns whether the store has counted it. */
+  async #countBeyond (amount: number): Promise<boolean> {
+    const { name, unit, counters, store } = this.#quota
+    try {
+      await acquireFrom(store, [this.#demandBeyond(amount)])
+      return true
+    } catch (error) {
+      const message = 'the quota store failed; what the request counts may be wrong'
+      logFailure(this.#requester.log, error, message, { quota: name, unit, counters })
+      return false
+    }
+  }
+
+  /** The window of the admission is open, or nothing would have been settled. */
+  #demandBeyond (amount: number): Demand {
+    const { counters, callerKey, unit, start, end } = this.#handed
+    return {
+      counters,
+      callerKey,
+      limit: unlimited,
+      least: amount,
+      most: amount,
+      isEstimate: false,
+      window: this.#quota.longestWindow,
+      start,
+      end,
+      unit,
+      reference: unit === 'requests' ? null : (this.#requester.reference ?? '')
+    }
+  }
+
+  #publish (used: number, failed: boolean): void {
+    const { callerKey, windowEnd } = this.#handed
+    if (windowEnd === null) return
+    publishSettlement(this.#quota, this.#requester, {
+      callerKey,
+      granted: this.granted,
+      used,
+      before: 0,
+      reported: this.#reported !== null,
+      windowEnd,
+      failed
+    })
+  }
+}
