@@ -19,7 +19,7 @@ export type { QuotaTimers } from './time-limit.js'
 export type { QuotaNames, RouteMark } from './subject/mark.js'
 export { protectedOperations, type Operation } from './subject/operation.js'
 export type { DotenvOptions, QuotaConfig } from './limit/configuration.js'
-export type { LimitName } from './limit/limit.js'
+export type { LimitName } from './limit/limit-kinds.js'
 export type { PreferenceReader } from './limit/preferences.js'
 export {
   anonymousAuthentication,

@@ -27,13 +27,13 @@ import { required } from './required.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
 import type { QuotaOptions } from './start/options.js'
 import { assertQuotaOptions } from './start/plugin-checks.js'
-import { addMarkedDefault, defineQuotas, describeQuotas } from './start/quotas.js'
+import { addDefault, defineQuotas, describeQuotas } from './start/quotas.js'
 import { report } from './start/report.js'
 import { markOf, Routes, type KnownRoute } from './start/routes.js'
 import { logStoreChanges } from './start/store-changes.js'
 import { noteVariables, warnOfUnreadVariables } from './start/variables.js'
 import type { QuotaStore } from './store/store.js'
-import { quotasOf, type Named, type RouteMark } from './subject/mark.js'
+import { defaultQuota, quotasOf, type Named, type RouteMark } from './subject/mark.js'
 import { Paths } from './subject/paths.js'
 import { RequestMatcher } from './subject/request-matcher.js'
 
@@ -93,8 +93,13 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   if (reader !== undefined && reader !== false) preferences.reader = reader
   const quotas = new QuotaList(settings, preferences)
   const named: Named<Quota> = (name, where) => quotas.named(name, where)
-  // What a function of the host returned is not shown in the log.
-  const namedByRequest: Named<Quota> = (name, where) => quotas.named(name, where, formatType)
+  const described = describeQuotas(settings)
+  const namedByRequest: Named<Quota> = (name, where) => {
+    // A route that was declared before the plugin can be marked with it.
+    if (name === defaultQuota) addDefault(described, settings)
+    // What a function of the host returned is not shown in the log.
+    return quotas.named(name, where, formatType)
+  }
   const server = {
     server: fastify.server,
     quotaLog: new QuotaLog(fastify.log),
@@ -116,7 +121,6 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     fastify.decorate('preferences', reader)
   }
   fastify.decorate('quotaConfig', configuration)
-  const described = describeQuotas(settings)
   fastify.decorate('quotas', described)
   addServerQuotas(fastify.server, described)
   fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
@@ -136,7 +140,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.addHook('preHandler', createQuotaHook(requests, server, responder))
   fastify.addHook('onReady', async function quotaReady () {
     preferences.reader = preferencesOf(fastify, reader)
-    addMarkedDefault(described, settings, routes)
+    if (routes.areMarkedWith(defaultQuota)) addDefault(described, settings)
     report(fastify, settings, routes)
     warnOfUnreadVariables(fastify)
   })

@@ -61,7 +61,7 @@ const foreignWarning =
   'is treated as unauthenticated: wrap verified claims with tokenAuthentication(claims), and a ' +
   'user name with localAuthentication(username); this warning is not repeated'
 
-const unread = 'the authentication of the request could not be read'
+const unreadable = 'the authentication of the request could not be read'
 
 /**
  * Reads the callers of requests (docs/rules.md, "Caller"). Quotas with the same function of the
@@ -117,12 +117,12 @@ export class CallerReader {
 
   #afterFailure (error: unknown, { log }: FastifyRequest): Unidentified {
     if (isRefusal(error)) {
-      const message = `${unread}; the request is treated as unauthenticated`
+      const message = `${unreadable}; the request is treated as unauthenticated`
       this.#failures.failure('refusal', log, error, message)
       return new Unidentified('no-authentication')
     }
     const advice = 'if only the credentials were invalid, return null in place of an error'
-    const message = `${unread}; the quota is unavailable; ${advice}`
+    const message = `${unreadable}; the quota is unavailable; ${advice}`
     this.#failures.failure('outage', log, error, message)
     return new Unidentified(null)
   }

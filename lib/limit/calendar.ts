@@ -1,7 +1,11 @@
-import type { QuotaPeriod } from './limit.js'
+import type { QuotaPeriod } from './limit-kinds.js'
 import type { LocalTime } from './local-time.js'
 
-const day = 24 * 60 * 60_000
+const hour = 3_600_000
+const day = 24 * hour
+
+/** By how much the clocks of a time zone are set back at most, in milliseconds. */
+const longestChange = 3 * hour
 
 /** What a calendar divides the time into. */
 export type CalendarPeriod = 'day' | 'week' | 'month'
@@ -9,6 +13,15 @@ export type CalendarPeriod = 'day' | 'week' | 'month'
 /** Whether the windows of a quota can be those of a time zone. */
 export function isCalendarPeriod (period: QuotaPeriod): period is CalendarPeriod {
   return period === 'day' || period === 'week' || period === 'month'
+}
+
+/**
+ * Returns the length of the longest day, week or month of a time zone, in milliseconds.
+ *
+ * @param length How long it is if the clocks are not changed.
+ */
+export function longestInTimeZone (length: number): number {
+  return length + longestChange
 }
 
 /** A window of a calendar, in milliseconds since the epoch. */

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import { OptionError, format, formatType } from '../errors.js'
+import { OptionError, formatType } from '../errors.js'
 import { isModelBody, meterBody, type BodyEnd, type ModelBody } from '../model/meter.js'
 import { usageOf, type ModelUsage } from '../model/usage.js'
 import { assertFunction, assertOptions } from '../option-checks.js'
@@ -104,7 +104,7 @@ export function readUsage (usage: unknown, quotaLog: QuotaLog): ModelUsage | nul
     const read = isPromise(usage) ? null : usageOf(usage)
     if (read !== null) return read
     ignoreRejection(usage)
-    const got = isPromise(usage) ? 'a promise' : format(usage)
+    const got = isPromise(usage) ? 'a promise' : formatType(usage)
     throw new TypeError(`a usage must state a number of tokens; it got ${got}`)
   } catch (error) {
     quotaLog.wrongUsage(error)

@@ -8,7 +8,7 @@ import {
   shortestOwnWindow,
   type LimitName,
   type QuotaPeriod
-} from '../limit/limit.js'
+} from '../limit/limit-kinds.js'
 import { assertTimeOfDay, startDayOf, startRules } from '../limit/window-start.js'
 import {
   assertFunction,

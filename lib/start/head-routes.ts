@@ -18,10 +18,9 @@ export function warnOfHeadRoutes (
   for (const route of uncounted) {
     const { pattern } = route
     const operation = { method: 'GET', path: pattern }
-    const unless = sharesHandler(route, routes) ? '' : ', unless it has its own'
     const message =
-      `HEAD ${pattern} is not subject to the quota and runs the handler of the protected GET` +
-      `${unless}; ${advice}`
+      `HEAD ${pattern} is not subject to the quota and runs the handler of the protected GET, ` +
+      `unless it has its own; ${advice}`
     logLine(log, 'warn', { operation }, message)
   }
 }
@@ -44,19 +43,5 @@ function twinsOf (get: KnownRoute, { known, exposesHeadRoutes }: Routes): KnownR
       head.method === 'HEAD' &&
       head.pattern === get.pattern &&
       (isExposed || head.options.handler === handler)
-  )
-}
-
-/**
- * Whether a `HEAD` route certainly runs the handler of a `GET` route. No public interface of
- * Fastify returns the handler of a route that was declared before.
- */
-function sharesHandler ({ pattern, options }: KnownRoute, { known }: Routes): boolean {
-  return known.some(
-    (get) =>
-      get.method === 'GET' &&
-      get.pattern === pattern &&
-      get.options.handler !== undefined &&
-      get.options.handler === options.handler
   )
 }

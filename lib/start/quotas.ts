@@ -1,5 +1,6 @@
 import { CallerReader, type AuthenticationReader } from '../caller/request-caller.js'
-import { defaultPerMinute, preferenceOf, type LimitName } from '../limit/limit.js'
+import { defaultPerMinute, preferenceOf } from '../limit/limit.js'
+import type { LimitName } from '../limit/limit-kinds.js'
 import { rangeOf, type Cost, type CostRange } from '../permit/cost.js'
 import type { QuotaInfo, QuotaSettings, WaitSettings } from '../permit/quota.js'
 import { required } from '../required.js'
@@ -9,7 +10,6 @@ import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations, type Operation } from '../subject/operation.js'
 import { limitNameOf } from './definition-checks.js'
 import type { Amount, CheckedDefinition, Limit, QuotaOptions } from './options.js'
-import type { Routes } from './routes.js'
 import { windowsOf } from './windows.js'
 
 /** How many requests of a quota can wait for room. */
@@ -29,6 +29,8 @@ export interface DefinedQuota extends QuotaSettings {
   readonly isUnused: boolean
   /** Whether whoever disconnects before anything is reported pays nothing. */
   readonly isFreeUnreported: boolean
+  /** Whether it is probably a mistake if no route is found that it protects. */
+  readonly shouldProtect: boolean
 }
 
 /**
@@ -58,6 +60,8 @@ function defineDefaultQuota (
     preference: preferenceOf('perMinute'),
     counters: defaultQuota,
     isListed: options.operations !== undefined,
+    shouldProtect:
+      options.prefix !== undefined || (options.operations === undefined && !hasNamedQuotas),
     isUnused: operations.length === 0 && perMinute === undefined && hasNamedQuotas
   }
 }
@@ -90,6 +94,7 @@ function defineQuota (
     hasRateLimitHeaders: definition.rateLimitHeaders !== false,
     isEnforced: (definition.mode ?? options.mode) !== 'shadow',
     isListed: true,
+    shouldProtect: false,
     isUnused: false,
     isFreeUnreported: isEstimated && cost === undefined && unreported === undefined
   }
@@ -154,16 +159,11 @@ export function describeQuotas (quotas: readonly DefinedQuota[]): QuotaInfo[] {
   return quotas.filter(({ isUnused }) => !isUnused).map(describeQuota)
 }
 
-/** Adds an unused default quota that a route turns out to be marked with. */
-export function addMarkedDefault (
-  described: QuotaInfo[],
-  quotas: readonly DefinedQuota[],
-  routes: Routes
-): void {
+/** Adds a default quota that seemed unused, and that a route is marked with. */
+export function addDefault (described: QuotaInfo[], quotas: readonly DefinedQuota[]): void {
   const [quota] = quotas
-  if (quota?.isUnused === true && routes.areMarkedWith(quota.name)) {
-    described.unshift(describeQuota(quota))
-  }
+  if (quota === undefined || described[0]?.name === quota.name) return
+  described.unshift(describeQuota(quota))
 }
 
 function describeQuota ({ name, unit, period, window, store, counters }: DefinedQuota): QuotaInfo {

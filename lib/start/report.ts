@@ -8,7 +8,7 @@ import { ShardedQuotaStore } from '../store/sharded/sharded-store.js'
 import type { QuotaStore } from '../store/store.js'
 import { warnOfHeadRoutes } from './head-routes.js'
 import type { DefinedQuota } from './quotas.js'
-import { isDeclaredBefore, isMarkedWith, markOf, type KnownRoute, type Routes } from './routes.js'
+import { isMarkedWith, markOf, type KnownRoute, type Routes } from './routes.js'
 
 /** What cannot be known at start-up. */
 const notListed =
@@ -35,12 +35,13 @@ export function report (
   routes: Routes
 ): void {
   const reported = quotas.filter((quota) => !quota.isUnused || routes.areMarkedWith(quota.name))
-  const protections = reported.map((quota) => protectionOf(quota, routes))
+  const parts = reported.map((quota) => protectionOf(quota, routes))
+  if (reported.some((quota) => routes.protectedBy(quota).size === 0)) parts.push(notListed)
   const { store } = required(quotas[0], 'the first quota')
-  logLine(log, 'info', locationOf(store), protections.join('; '))
+  logLine(log, 'info', locationOf(store), parts.join('; '))
   for (const quota of reported) {
+    warnOfNoRoute(quota, routes, log)
     warnOfUnserved(quota, routes, log)
-    warnOfScope(quota, routes, log)
     warnOfFreeRequests(quota, routes, log)
   }
   warnOfHeadRoutes(quotas, routes, log)
@@ -59,11 +60,7 @@ function protectionOf (quota: DefinedQuota, routes: Routes): string {
   const { name, configured, isEnforced } = quota
   const described = `the quota "${name}" (${describeLimit(quota)})`
   const list = [...routes.protectedBy(quota)].map(describeRoute).join(', ')
-  if (list === '') {
-    const isForRoutes = quota.isListed && quota.operations.length > 0
-    const purpose = isForRoutes ? 'protects no route that is known' : 'is for fastify.quotaAcquire'
-    return `${described} ${purpose} (${notListed})`
-  }
+  if (list === '') return `${described} protects no route declared after the plugin`
   if (configured === 0) return `${described} is disabled, and would protect ${list}`
   return `${described} ${isEnforced ? 'protects' : 'observes'} ${list}`
 }
@@ -86,6 +83,17 @@ function describeRoute (route: KnownRoute): string {
   return typeof markOf(route) === 'function' ? `${described} (as its function decides)` : described
 }
 
+/** Warns of a default quota that should protect routes, none of which was found. */
+function warnOfNoRoute (quota: DefinedQuota, routes: Routes, log: FastifyBaseLogger): void {
+  const { name, operations, shouldProtect } = quota
+  if (!shouldProtect || routes.protectedBy(quota).size > 0) return
+  const list = operations.map(({ method, path }) => `${method} ${routes.paths.withPrefix(path)}`)
+  const message =
+    `the quota "${name}" protects no route that was found; the paths that were looked for are ` +
+    `${list.join(', ')}. ${unservedAdvice}`
+  logLine(log, 'warn', { quota: name, operations }, message)
+}
+
 /** Warns of operations of the host's own list without a known route of exactly their pattern. */
 function warnOfUnserved (
   { name, operations, isListed }: DefinedQuota,
@@ -102,26 +110,6 @@ function warnOfUnserved (
   logLine(log, 'warn', { quota: name, operations: unserved }, message)
 }
 
-/** Warns of operations whose routes can be outside the scope in which the plugin is registered. */
-function warnOfScope (
-  { name, operations }: DefinedQuota,
-  routes: Routes,
-  log: FastifyBaseLogger
-): void {
-  if (!routes.canBeOutside) return
-  const unsure = operations.filter((operation) => {
-    const found = routes.withPatternOf(operation)
-    return found.length > 0 && found.every(isDeclaredBefore)
-  })
-  if (unsure.length === 0) return
-  const list = unsure.map(({ method, path }) => `${method} ${routes.paths.withPrefix(path)}`)
-  const message =
-    `the quota "${name}" protects ${list.join(', ')} only if the route is in the scope in which ` +
-    'the plugin is registered, which cannot be checked because it was declared before the ' +
-    'plugin; a plugin file that registers it must be wrapped with fastify-plugin'
-  logLine(log, 'warn', { quota: name, operations: unsure }, message)
-}
-
 /** Warns of a quota of a route whose requests count nothing if their clients disconnect early. */
 function warnOfFreeRequests (
   { name, unit, operations, isFreeUnreported }: DefinedQuota,
@@ -132,8 +120,8 @@ function warnOfFreeRequests (
   if (!isFreeUnreported || (operations.length === 0 && !isMarked)) return
   const message =
     `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if its ` +
-    'client disconnects before fastify.quotaCharge reports them; set cost to an estimate, or ' +
-    'unreported to what such a request counts'
+    'client disconnects before they are reported; set cost to an estimate, or unreported to what ' +
+    'such a request counts'
   logLine(log, 'warn', { quota: name, unit }, message)
 }
 

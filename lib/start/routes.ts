@@ -1,5 +1,4 @@
 import type { FastifyInstance, RouteOptions } from 'fastify'
-import { isObject } from '../option-checks.js'
 import { namesIn } from '../subject/mark.js'
 import type { Operation } from '../subject/operation.js'
 import type { Paths } from '../subject/paths.js'
@@ -90,16 +89,6 @@ export class Routes {
 
   add (route: KnownRoute): void {
     this.known.push(route)
-  }
-
-  /**
-   * Whether routes that were declared before the plugin can be outside its scope: it is a scope
-   * without a prefix of its own, by which its routes could be recognized. A scope inherits from its
-   * parent.
-   */
-  get canBeOutside (): boolean {
-    const parent: unknown = Object.getPrototypeOf(this.fastify)
-    return isObject(parent) && Reflect.get(parent, 'prefix') === this.fastify.prefix
   }
 
   /** Whether Fastify declares a `HEAD` route for each `GET` route that does not set it. */

@@ -12,7 +12,7 @@ import quotaPlugin, {
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { captureLog } from '../support/service.js'
+import { asAlice, captureLog } from '../support/service.js'
 
 type Declare = (app: FastifyInstance) => unknown
 
@@ -154,11 +154,12 @@ t.test('the info line describes each kind of limit', async (t) => {
   }
 })
 
-t.test('the info line names only routes that exist, and says what a quota is for', async (t) => {
+t.test('the info line names only routes that exist, and once what it cannot see', async (t) => {
   const limit = 'the quota "default" (10 requests per minute)'
   const unseen =
-    '(parametric routes that serve an operation, and marked routes that are declared before the ' +
-    'plugin, are not listed)'
+    'parametric routes that serve an operation, and marked routes that are declared before the ' +
+    'plugin, are not listed'
+  const none = 'protects no route declared after the plugin'
   const tools = { tools: { perDay: { tokens: 5 } }, jobs: { concurrent: 2 } }
   const hosts: Record<string, [host: Host, line: string]> = {
     'only a marked route': [{ after: post('/chat', marked) }, `${limit} protects POST /chat`],
@@ -174,15 +175,15 @@ t.test('the info line names only routes that exist, and says what a quota is for
       { server: { routerOptions: { caseSensitive: false } }, after: post('/API/Analyze') },
       `${limit} protects POST /API/Analyze`
     ],
-    'no default operation': [{}, `${limit} is for fastify.quotaAcquire ${unseen}`],
+    'no default operation': [{}, `${limit} ${none}; ${unseen}`],
     'no operation of the own list': [
       { options: { operations } },
-      `${limit} protects no route that is known ${unseen}`
+      `${limit} ${none}; ${unseen}`
     ],
     'quotas that only quotaAcquire uses': [
       { options: { operations: [], quotas: tools } },
-      `the quota "tools" (5 tokens per day) is for fastify.quotaAcquire ${unseen}; ` +
-        `the quota "jobs" (2 concurrent requests) is for fastify.quotaAcquire ${unseen}`
+      `the quota "tools" (5 tokens per day) ${none}; ` +
+        `the quota "jobs" (2 concurrent requests) ${none}; ${unseen}`
     ]
   }
   for (const [what, [host, msg]] of Object.entries(hosts)) {
@@ -247,6 +248,14 @@ t.test('fastify.quotas has the default quota, first, if anything can use it', as
   }
 })
 
+t.test('fastify.quotas has the default quota once a route declared before uses it', async (t) => {
+  const options = { operations: [], quotas: { chat: { perMinute: 5 } }, authentication: asAlice }
+  const { app } = await start({ options, before: post('/chat', marked) })
+  t.equal((await app.inject({ method: 'POST', url: '/chat' })).statusCode, 200)
+  await app.inject({ method: 'POST', url: '/chat' })
+  t.same(app.quotas.map(({ name }) => name), ['default', 'chat'])
+})
+
 t.test('the info line tells where a shared store keeps the counters', async (t) => {
   const redis = new RedisQuotaStore({ client: new Redis({ lazyConnect: true }) })
   const postgres = new PostgresQuotaStore({
@@ -291,6 +300,7 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
   ],
   'an operation with the prefix': [
     { options: { prefix: '/context', operations }, after: post('/api/translate') },
+    /^the quota "default" protects no route that was found; .* POST \/context\/api\/translate\. /,
     unserved('POST /context/api/translate')
   ],
   'an operation whose path has a route with another method': [
@@ -324,7 +334,27 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     unserved('POST /api/slashed/')
   ],
   'no default operation without a route': [{ after: post('/api/analyze') }],
-  'no default quota that no known route uses': [{}],
+  'a default quota that no known route uses, with the paths': [
+    {},
+    /^the quota "default" protects no route that was found; .* POST \/api\/analyze, POST .* This can/
+  ],
+  'a wrong prefix, with the paths that were looked for': [
+    { options: { prefix: '/contxt' }, after: declareAll('/context') },
+    /^the quota "default" protects no route that was found; .* POST \/contxt\/api\/analyze, /
+  ],
+  'a wrong prefix beside named quotas': [
+    {
+      options: { prefix: '/contxt', quotas: { tools: { perDay: 5 } } },
+      after: declareAll('/context')
+    },
+    /^the quota "default" protects no route that was found; .* POST \/contxt\/api\/analyze, /
+  ],
+  'no default quota beside named ones, and none that a mark names': [
+    { options: { quotas: { tools: { perDay: 5 } } } }
+  ],
+  'no prefix where a mark is seen': [
+    { options: { prefix: '/contxt' }, after: post('/chat', marked) }
+  ],
   'no default quota that only quotaAcquire uses': [{ options: { operations: [] } }],
   'no quota that only quotaAcquire uses': [
     {
@@ -333,14 +363,6 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
         quotas: { tools: { perDay: { tokens: 5 } }, jobs: { concurrent: 2 } }
       }
     }
-  ],
-  'a route before the plugin that can be outside the scope of the plugin': [
-    {
-      options: false,
-      before: post('/api/translate'),
-      after: within('', plugin({ operations: [translate, node] }), get('/api/analyze-node', noHead))
-    },
-    /^the quota "default" protects POST \/api\/translate only if the route is in the scope/
   ],
   'no route before the plugin beside one after it with the same pattern, which is in its scope': [
     {
@@ -402,7 +424,7 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
       server: { exposeHeadRoutes: false },
       after: (app) => app.route({ method: ['GET', 'HEAD'], url: '/api/analyze-node', handler: ran })
     },
-    /^HEAD \/api\/analyze-node .* runs the handler of the protected GET; declare/
+    /^HEAD \/api\/analyze-node .* runs the handler of the protected GET, unless it has its own;/
   ],
   'no HEAD route that is itself an operation or marked': [
     {
@@ -455,6 +477,7 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     [
       {
         after: all(
+          post('/api/analyze'),
           post('/none', { config: { quota: null }, preHandler: noop }),
           post('/empty', { config: { quota: [] }, preHandler: noop }),
           post('/inherited', { config: Object.create({ quota: true }), preHandler: noop })
@@ -500,10 +523,7 @@ for (const order of ['before', 'after']) {
     {
       [order]: all(get('/api/analyze-node'), get('/api/analyze-stream', noHead), get('/api/other'))
     },
-    // Whether the HEAD route has a handler of its own is not known before.
-    order === 'before'
-      ? /^HEAD \/api\/analyze-node .* of the protected GET, unless it has its own; declare/
-      : /^HEAD \/api\/analyze-node .* of the protected GET; declare .* exposeHeadRoute: false/
+    /^HEAD \/api\/analyze-node .*, unless it has its own; declare .* exposeHeadRoute: false/
   ]
 }
 

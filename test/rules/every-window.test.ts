@@ -16,7 +16,7 @@ import { setWallClock } from '../support/wall-clock.js'
 const minute = 60_000
 const day = 24 * 60 * minute
 
-/** How many years of a time zone are compared. */
+/** How many years are compared, each of a random time zone. */
 const walks = Number(process.env.RANDOM_WALKS ?? 1)
 
 // Clocks are changed at night, at midnight, by half an hour, at night with a day that is skipped,

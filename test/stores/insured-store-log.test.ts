@@ -1,7 +1,7 @@
 // Each change of an insured store is logged once.
 import Fastify from 'fastify'
 import t from 'tap'
-import { quotaPlugin } from '../../lib/index.js'
+import { quotaPlugin, ShardedQuotaStore } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { answered, insure } from '../support/told-store.js'
 import { alice, analyze, captureLog, createService } from '../support/service.js'
@@ -62,47 +62,28 @@ t.test('each of two servers that share a store logs its changes', async (t) => {
   for (const log of logs) matchExactly(t, log.warnings(), [/primary store fails/])
 })
 
-t.test(
-  'each change of a shard is logged once, with the shards of the fallback, and the error',
-  async (t) => {
-    const { clock, primary, store, countOf } = insure()
-    const log = captureLog()
-    const app = Fastify({ logger: log.logger })
-    for (const prefix of ['/one', '/two', '/three']) {
-      await app.register(
-        async (scope) => {
-          await scope.register(quotaPlugin, { store })
-        },
-        { prefix }
-      )
-    }
-    /** Makes shards fail or recover, and returns the lines about it. */
-    const change = async (manner: 'rejects' | 'promises', ...shards: number[]) => {
-      const before = log.lines.length
-      for (const shard of shards) primary.manners.set(shard, manner)
-      for (const shard of [...shards, ...shards]) await countOf(`a${shard}`)
-      clock.advance(100)
-      return log.lines
-        .slice(before)
-        .map(({ msg, shards, err }) => [
-          String(msg).replace(/^the quota's primary store /, ''),
-          shards,
-          Object(err).message
-        ])
-    }
-    const part = (down: number) =>
-      `fails for ${down} of 3 shards; the fallback counts their callers`
-    t.same(await change('promises', 0, 1, 2), [])
-    t.same(await change('rejects', 2, 1, 0), [
-      [part(1), [2], 'rejected'],
-      [part(2), [1, 2], 'rejected'],
-      ['fails; its fallback counts', undefined, 'rejected']
-    ])
-    t.same(await change('promises', 1, 0, 2), [
-      [`still ${part(2)}`, [0, 2], undefined],
-      [`still ${part(1)}`, [2], undefined],
-      ['works again', undefined, undefined]
-    ])
-    await app.close()
+t.test('the changes of a shard are logged, once for all scopes of a server', async (t) => {
+  const insured = [insure(), insure()]
+  const store = new ShardedQuotaStore(insured.map((each) => each.store))
+  const log = captureLog()
+  const app = Fastify({ logger: log.logger })
+  for (const prefix of ['/one', '/two']) {
+    await app.register(
+      async (scope) => {
+        await scope.register(quotaPlugin, { store })
+      },
+      { prefix }
+    )
   }
-)
+  const [, second] = insured
+  for (const manner of ['rejects', 'promises'] as const) {
+    if (second !== undefined) second.primary.manner = manner
+    await second?.countOf()
+    second?.clock.advance(100)
+  }
+  matchExactly(t, log.problems(), [
+    { msg: /primary store fails; its fallback counts/, err: { message: 'rejected' } },
+    { msg: /primary store works again/ }
+  ])
+  await app.close()
+})

@@ -1,10 +1,13 @@
 // Which of its two stores an insured store uses, and where it settles.
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
+import { localAuthentication } from '../../lib/caller/authentication.js'
+import { callerKey } from '../../lib/caller/caller-key.js'
 import { hasFunction } from '../../lib/option-checks.js'
+import { required } from '../../lib/required.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
-import type { Acquisition, Demand } from '../../lib/store/store.js'
+import type { Acquisition, Demand, Settled } from '../../lib/store/store.js'
 import { nodeTimers } from '../../lib/time-limit.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 import { matchExactly } from '../support/match-exactly.js'
@@ -26,18 +29,18 @@ const admitted: Acquisition = {
   granted: 1,
   count: 1,
   held: 0,
-  windowRemaining: 60_000,
-  overflow: false
+  windowRemaining: 60_000
 }
 const tooLate = 'no response within 30 ms'
-const nonsense = 'the quota store returned an invalid result from acquire'
+const nonsense = 'the quota store returned an invalid result from acquire:'
+const natural = 'must be an integer of at least 0'
 const slow = { hangs: tooLate, 'answers late': tooLate, 'fails late': tooLate } as const
 const reasons = {
   throws: 'thrown',
   rejects: 'rejected',
   ...slow,
-  'answers nonsense': nonsense,
-  'promises nonsense': nonsense
+  'answers nonsense': `${nonsense} must be an array of 1; it got null`,
+  'promises nonsense': `${nonsense} the field count ${natural}; it got undefined`
 } as const
 
 t.test('a call is one that the fallback decided if the primary fails, and none if both fail',
@@ -246,16 +249,16 @@ t.test('demands that are not as described are no failure of the primary', async 
   const { primary, store } = insure()
   await t.rejects(async () => store.acquire([demand('a', { most: 1.5 })]), TypeError)
   await t.rejects(async () => store.peek?.(demand('a', { least: -1 })), TypeError)
-  const [acquisition] = await store.acquire([demand('a')])
-  if (acquisition == null) throw new Error('the store was not asked')
-  await t.rejects(async () => store.settle?.(acquisition, -1), TypeError)
+  const { receipt } = await acquireOne(store, 'a')
+  await t.rejects(async () => store.settle?.(receipt, { count: -1, held: 0 }), TypeError)
+  await t.rejects(async () => store.forget?.('a', 'default'), TypeError)
   t.equal(store.state, 'primary')
   t.same([primary.asked, primary.told], [1, []])
 })
 
 for (const manner of ['throws', 'rejects', 'hangs'] as const) {
   t.test(
-    `inspect, peek, list and settle do not change the state if the primary ${manner}`,
+    `inspect, peek and list do not change the state if the primary ${manner}`,
     async (t) => {
       const { clock, primary, fallback, store, countOf } = insure()
       const published = publishedChanges(t)
@@ -264,7 +267,7 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
         await answered(clock, store.peek?.(demand('a'))),
         await answered(clock, store.list?.('default'))
       ]
-      const [acquisition] = await store.acquire([demand('a')])
+      await store.acquire([demand('a')])
       fallback.acquire([demand('b')])
       primary.manner = manner
       matchExactly(
@@ -273,11 +276,6 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
         [{ trackedCallers: 1 }, null, { callers: [{ callerKey: 'b', count: 1 }], cursor: null }],
         'the fallback is read'
       )
-      if (acquisition != null) {
-        await t.rejects(async () => answered(clock, store.settle?.(acquisition, 0)), {
-          message: manner === 'hangs' ? tooLate : reasons[manner]
-        })
-      }
       t.equal(store.state, 'primary')
       t.equal(await countOf(), 1)
       primary.manner = 'promises'
@@ -287,7 +285,6 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
         { count: 1 },
         { callers: [{ callerKey: 'b' }, { callerKey: 'a' }] }
       ])
-      if (acquisition != null) await store.settle?.(acquisition, 0)
       t.equal(store.state, 'fallback')
       t.equal(await countOf(), 77, 'only an acquire tries the primary')
       matchExactly(t, await read(), [
@@ -322,14 +319,13 @@ t.test('the next page comes from the store of the last page, or fails with it', 
 })
 
 t.test(
-  'forget and clearCounters call both stores in the same turn, wait no longer than the timeout, ' +
-    'and do not change the state',
+  'forget and clearCounters call both stores in the same turn, and do not change the state',
   async (t) => {
+    const one = required(callerKey(localAuthentication('one')), 'its key')
     for (const [manner, message] of [
       ['promises', ''],
       ['throws', 'thrown'],
-      ['rejects', 'rejected'],
-      ['hangs', tooLate]
+      ['rejects', 'rejected']
     ] as const) {
       const { clock, primary, fallback, store, countOf } = insure()
       const run = async (task: unknown) =>
@@ -337,12 +333,12 @@ t.test(
           ? t.resolves(task as Promise<void>)
           : t.rejects(answered(clock, task), { message })
       primary.manner = 'throws'
-      for (const caller of ['a', 'b']) await countOf(caller)
+      for (const caller of [one, 'b']) await countOf(caller)
       primary.manner = manner
-      const forgotten = store.forget?.('a', 'default')
+      const forgotten = store.forget?.('default', one)
       t.same(
-        [primary.told, fallback.peek(demand('a')), fallback.peek(demand('b'))?.count],
-        [['forget a in default'], null, 1]
+        [primary.told, fallback.peek(demand(one)), fallback.peek(demand('b'))?.count],
+        [[`forget ${one.slice(0, 4)} in default`], null, 1]
       )
       await run(forgotten)
       const cleared = store.clearCounters?.()
@@ -352,10 +348,7 @@ t.test(
       )
       await run(cleared)
       t.equal(store.state, 'fallback')
-      const other = insure(
-        { fallback: Object.assign(new ToldStore(clock), { manner }), timeout: 60 },
-        clock
-      )
+      const other = insure({ fallback: Object.assign(new ToldStore(clock), { manner }) }, clock)
       await run(other.store.clearCounters?.())
       t.same(other.primary.told, ['clear'], 'the primary is called even if the fallback fails')
     }
@@ -363,7 +356,7 @@ t.test(
 )
 
 t.test(
-  'no request is admitted if the fallback fails as well, and none waits longer than the timeout',
+  'no request is admitted if the fallback fails as well, and each of the two can use the timeout',
   async (t) => {
     for (const manner of [
       'throws',
@@ -384,7 +377,7 @@ t.test(
         await t.rejects(async () => answered(clock, store.acquire([demand('a')])), manner)
         // A few turns of the event loop, each with one virtual millisecond, pass after each of the
         // two time limits.
-        t.ok(clock.now() - began <= 30 + 2 * 6, manner)
+        t.ok(clock.now() - began <= 2 * (30 + 6), manner)
         clock.advance(100)
       }
     }
@@ -394,23 +387,78 @@ t.test(
 t.test('an acquisition is settled in the store that made it, whichever is used then', async (t) => {
   const { clock, primary, fallback, store } = insure()
   const demands = [demand('a', estimate(4)), demand('a', place())]
-  const acquire = async () =>
-    (await answered(clock, store.acquire(demands))).filter(
-      (each): each is Acquisition => each !== null
-    )
+  const acquire = async () => {
+    const acquisitions = await answered(clock, store.acquire(demands))
+    return acquisitions.map((acquisition) => structuredClone(acquisition?.receipt))
+  }
   const ofPrimary = await acquire()
   primary.manner = 'throws'
   const ofFallback = await acquire()
   primary.manner = 'promises'
-  for (const [index, used] of [1, 0].entries()) {
-    for (const acquisition of [ofFallback[index], ofPrimary[index]]) {
-      if (acquisition !== undefined) await store.settle?.(acquisition, used)
-    }
+  for (const receipts of [ofFallback, ofPrimary]) {
+    await store.settle?.(receipts[0], { count: 3, held: 4 })
+    await store.settle?.(receipts[1], { count: 1, held: 1 })
   }
-  t.same(primary.told, ['settle 77 with 1', 'settle 77 with 0'])
+  t.same(primary.told, [
+    'settle 3 and 4 of chat.tokens.day',
+    'settle 1 and 1 of streams.concurrent'
+  ])
   t.same(demands.map((each) => fallback.peek(each)?.count), [1, 0])
   t.equal(store.state, 'fallback')
 })
+
+t.test('a settlement has no time limit, and fails only if its store does', async (t) => {
+  const { clock, primary, store } = insure()
+  const receipts = await Promise.all(
+    Array.from({ length: 20_000 }, async () => (await acquireOne(store, 'a', estimate())).receipt)
+  )
+  primary.manner = 'hangs'
+  const answers: (() => void)[] = []
+  const settled = receipts.map((receipt) => {
+    const settling = store.settle?.(receipt, { count: 1, held: 1 })
+    answers.push(primary.answerNow)
+    return settling
+  })
+  await pass(clock, 1_000)
+  for (const answer of answers) answer()
+  t.equal((await Promise.all(settled)).length, 20_000)
+  primary.manner = 'rejects'
+  await t.rejects(async () => store.settle?.(receipts[0], { count: 1, held: 1 }), /rejected/)
+  t.equal(store.state, 'primary')
+})
+
+t.test('a text with a settlement passes through, and its result comes back', async (t) => {
+  const { clock, primary, store } = insure()
+  const ofPrimary = await acquireOne(store, 'a', estimate(4))
+  t.equal(await store.settle?.(ofPrimary.receipt, { count: 1, held: 4 }, 'x'), true)
+  t.same(primary.told, ['settle 1 and 4 of chat.tokens.day, once for x'])
+  primary.manner = 'throws'
+  const ofFallback = await answered(clock, acquireOne(store, 'a', estimate(4)))
+  t.equal(await store.settle?.(ofFallback.receipt, { count: 1, held: 4 }, 'x'), true)
+  t.equal(await store.settle?.(ofFallback.receipt, { count: 1, held: 4 }, 'x'), false)
+})
+
+t.test(
+  'a text of the primary is a receipt for every process, and none of the fallback is a text',
+  async (t) => {
+    const clock = new VirtualClock()
+    const { primary, fallback, store } = insure({ fallback: new ToldStore(clock) }, clock)
+    const { receipt } = await acquireOne(store, 'a')
+    t.equal(receipt, 'default')
+    const other = insure()
+    await other.store.settle?.(receipt, { count: 1, held: 0 })
+    t.same(other.primary.told, ['settle 1 and 0 of default'])
+    primary.manner = 'throws'
+    const ofFallback = await acquireOne(store, 'a')
+    t.same(ofFallback.receipt, { store: 'fallback', receipt: 'default' })
+    t.not(fallback, undefined)
+    const inMemory = new InsuredQuotaStore({ primary: new MemoryQuotaStore() })
+    t.type((await acquireOne(inMemory, 'a')).receipt, 'object')
+    for (const wrong of [undefined, null, 5, {}, { store: 'other', receipt: 'default' }]) {
+      await t.rejects(async () => store.settle?.(wrong, { count: 1, held: 0 }), TypeError)
+    }
+  }
+)
 
 t.test('the end of a window in a time zone is that of the store that counted it', async (t) => {
   const { store } = insure({ primary: new MemoryQuotaStore() })
@@ -419,7 +467,7 @@ t.test('the end of a window in a time zone is that of the store that counted it'
 })
 
 t.test(
-  'what a late result has counted is settled with 0, once, and a late rejection or failure is not',
+  'what a late result has counted is given back whole, once, and nothing of a late rejection',
   async (t) => {
     for (const manner of ['answers late', 'fails late'] as const) {
       for (const admitted of [true, false]) {
@@ -427,14 +475,19 @@ t.test(
         const fallback = new ToldStore(clock)
         const { primary, store } = insure({ fallback }, clock)
         for (const each of [primary, fallback]) Object.assign(each, { manner, admitted })
-        await t.rejects(
-          async () =>
-            answered(clock, store.acquire([demand('a', estimate(3)), demand('a', place())])),
-          { message: 'no response within 15 ms' }
-        )
+        const demands = [demand('a'), demand('a', estimate(3)), demand('a', place())]
+        await t.rejects(async () => answered(clock, store.acquire(demands)), {
+          message: tooLate
+        })
         await pass(clock, 100)
-        const expected =
-          admitted && manner === 'answers late' ? ['settle 77 with 0', 'settle 77 with 0'] : []
+        const isCounted = admitted && manner === 'answers late'
+        const expected = isCounted
+          ? [
+              'settle 1 and 0 of default',
+              'settle 3 and 3 of chat.tokens.day',
+              'settle 1 and 1 of streams.concurrent'
+            ]
+          : []
         t.same([primary.told, fallback.told], [expected, expected])
       }
     }
@@ -449,7 +502,7 @@ t.test('a late result that cannot be settled is ignored, and no unhandled reject
     await answered(clock, store.acquire([demand('a', estimate(3))]))
     primary.manner = manner
     await pass(clock, 100)
-    t.same(primary.told, ['settle 77 with 0'], manner)
+    t.same(primary.told, ['settle 3 and 3 of chat.tokens.day'], manner)
   }
   t.same(unhandled, [])
 })
@@ -458,18 +511,18 @@ t.test(
   'a late result is also settled by a client whose promises run nothing before they are awaited',
   async (t) => {
     const clock = new VirtualClock()
-    const settled: number[] = []
+    const settled: Settled[] = []
     const primary = {
       acquire: (): Promise<Acquisition[]> =>
         new Promise((resolve) => {
           clock.setTimeout(() => {
-            resolve([admitted])
+            resolve([{ ...admitted, receipt: 'a receipt' }])
           }, 50)
         }),
-      settle: (_acquisition: Acquisition, used: number): Promise<void> =>
+      settle: (_receipt: unknown, less: Settled): Promise<void> =>
         Object({
           then (fulfil: () => void) {
-            settled.push(used)
+            settled.push(less)
             fulfil()
           }
         })
@@ -478,7 +531,7 @@ t.test(
     await answered(clock, store.acquire([demand('a')]))
     t.same(settled, [])
     await pass(clock, 100)
-    t.same(settled, [0])
+    t.same(settled, [{ count: 1, held: 0 }])
   }
 )
 
@@ -488,15 +541,19 @@ t.test(
     const acquire = (): never => {
       throw new Error('no connection')
     }
-    for (const [maxTrackedCallers, overflows] of [[3, true], [undefined, false]] as const) {
+    for (const [maxTrackedCallers, overflow] of [
+      [3, true],
+      [Infinity, undefined],
+      [undefined, undefined]
+    ] as const) {
       const clock = new VirtualClock()
       const primary = { acquire, ...(maxTrackedCallers !== undefined && { maxTrackedCallers }) }
       const store = new InsuredQuotaStore({ primary, clock: clock.now, timers: clock })
       const one = { limit: 1 }
       for (const caller of ['a', 'b', 'c']) {
-        t.match(await acquireOne(store, caller, one), { admitted: true, overflow: false })
+        t.match(await acquireOne(store, caller, one), { admitted: true, overflow: undefined })
       }
-      t.match(await acquireOne(store, 'd', one), { admitted: true, overflow: overflows })
+      t.match(await acquireOne(store, 'd', one), { admitted: true, overflow })
       clock.advance(59_999)
       t.match(await acquireOne(store, 'a', one), { admitted: false, windowRemaining: 1 })
       clock.advance(1)

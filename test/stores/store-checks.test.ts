@@ -3,17 +3,25 @@ import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
-import { SharedStore } from '../../lib/store/shared/shared-store.js'
+import { ShardedQuotaStore } from '../../lib/store/sharded/sharded-store.js'
 import { required } from '../../lib/required.js'
 import { acquireFrom, assertPeeked } from '../../lib/store/checks.js'
 import type { Acquisition, Demand, QuotaStore } from '../../lib/store/store.js'
-import { DriverServer } from '../support/driver-server.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
+
+/** The stores that need no server. */
+function ownStores (): Record<string, QuotaStore> {
+  return {
+    MemoryQuotaStore: new MemoryQuotaStore(),
+    InsuredQuotaStore: new InsuredQuotaStore({ primary: new MemoryQuotaStore() }),
+    ShardedQuotaStore: new ShardedQuotaStore([new MemoryQuotaStore(), new MemoryQuotaStore()])
+  }
+}
 
 const wrongDemands: [Record<string, unknown>, RegExp][] = [
   [{ counters: 5 }, /field counters of a demand must be a string; it got 5/],
   [{ callerKey: null }, /field callerKey of a demand must be a string; it got null/],
-  [{ limit: 0 }, /field limit of a demand must be an integer of at least 1; it got 0/],
+  [{ limit: -1 }, /field limit of a demand must be an integer of at least 0; it got -1/],
   [{ limit: 2 ** 53 }, /field limit .* it got 9007199254740992/],
   [{ least: -700, most: -700 }, /field most of a demand must be an integer of at least 0/],
   [{ most: 1.5 }, /field most .* it got 1\.5/],
@@ -23,6 +31,8 @@ const wrongDemands: [Record<string, unknown>, RegExp][] = [
   [{ least: NaN }, /field least .* it got NaN/],
   [{ least: undefined }, /field least .* it got undefined/],
   [{ isEstimate: undefined }, /field isEstimate of a demand must be true or false/],
+  [{ unit: undefined }, /field unit of a demand must be a string; it got undefined/],
+  [{ reference: 5 }, /field reference of a demand must be a string or null; it got 5/],
   [{ window: 0 }, /field window of a demand must be an integer of at least 1, or null; it got 0/],
   [{ window: 1.5 }, /field window .* it got 1\.5/],
   [{ start: '2026', end: 5 }, /field start of a demand must be milliseconds since the epoch/],
@@ -37,11 +47,7 @@ const wrongDemands: [Record<string, unknown>, RegExp][] = [
 ]
 
 t.test('a demand that is not as described is a TypeError, and nothing is counted', async (t) => {
-  const stores = [
-    new MemoryQuotaStore(),
-    new InsuredQuotaStore({ primary: new MemoryQuotaStore() })
-  ]
-  for (const store of stores) {
+  for (const store of Object.values(ownStores())) {
     for (const [fields, message] of wrongDemands) {
       const wrong: Demand = Object.assign(demand('a'), fields)
       const valid = demand('a', estimate())
@@ -55,12 +61,7 @@ t.test('a demand that is not as described is a TypeError, and nothing is counted
 
 t.test('two demands of a request on the same counters are a TypeError, whoever asks', async (t) => {
   const pool = { query: async () => ({ rows: [] }) }
-  const stores = [
-    new MemoryQuotaStore(),
-    new InsuredQuotaStore({ primary: new MemoryQuotaStore() }),
-    new PostgresQuotaStore({ pool })
-  ]
-  for (const store of stores) {
+  for (const store of [...Object.values(ownStores()), new PostgresQuotaStore({ pool })]) {
     for (const other of ['a', 'b']) {
       const twice = [demand('a'), demand('a', estimate()), demand(other, { limit: 9 })]
       await t.rejects(async () => store.acquire(twice), {
@@ -71,62 +72,66 @@ t.test('two demands of a request on the same counters are a TypeError, whoever a
   }
 })
 
-t.test('an acquisition is settled with an integer of at least 0 only', async (t) => {
-  const store = new MemoryQuotaStore()
-  const acquisition = await acquireOne(store, 'a', estimate(3))
-  for (const used of [-1, 1.5, NaN, 2 ** 53, undefined, '1']) {
-    t.throws(
-      () => {
-        Reflect.apply(store.settle, store, [acquisition, used])
-      },
-      { name: 'TypeError', message: /must be an integer of at least 0; it got/ }
-    )
+t.test('a settlement that is not as described is a TypeError, and changes nothing', async (t) => {
+  const wrongAmounts: [unknown, unknown, RegExp][] = [
+    ...[-1, 1.5, NaN, 2 ** 53, '1', undefined].map((count): [unknown, unknown, RegExp] => [
+      { count, held: 0 },
+      undefined,
+      /the count of a settlement must be an integer of at least 0; it got/
+    ]),
+    [{ count: 1 }, undefined, /the held of a settlement must be an integer .*; it got undefined/],
+    [3, undefined, /the count of a settlement .*; it got undefined/],
+    [null, undefined, /the count of a settlement .*; it got undefined/],
+    [{ count: 1, held: 0 }, 5, /the once of a settlement must be a string or undefined; it got 5/]
+  ]
+  for (const [name, store] of Object.entries(ownStores())) {
+    const { receipt } = await acquireOne(store, 'a', estimate(3))
+    const settle = required(store.settle, 'the function settle')
+    for (const [less, once, message] of wrongAmounts) {
+      await t.rejects(
+        async () => Reflect.apply(settle, store, [receipt, less, once]),
+        { name: 'TypeError', message },
+        name
+      )
+    }
+    for (const wrong of [{}, null, undefined, 5, [], { counters: 'default', callerKey: 'a' }]) {
+      await t.rejects(
+        async () => settle.call(store, wrong, { count: 1, held: 1 }),
+        { name: 'TypeError', message: /settles receipts of its own acquisitions/ },
+        name
+      )
+    }
+    t.match(await store.peek?.(demand('a', estimate(3))), { count: 3, held: 3 }, name)
   }
-  t.match(store.peek(demand('a', estimate(3))), { count: 3, held: 3 })
 })
 
-const insure = () => new InsuredQuotaStore({ primary: new MemoryQuotaStore() })
-const pairs: Record<string, readonly [QuotaStore, QuotaStore]> = {
-  MemoryQuotaStore: [new MemoryQuotaStore(), new MemoryQuotaStore()],
-  InsuredQuotaStore: [insure(), insure()]
-}
+t.test('a receipt settles in the store that made the acquisition, and in no other', async (t) => {
+  for (const more of [estimate(3), place()]) {
+    const [store, other] = [new MemoryQuotaStore(), new MemoryQuotaStore()]
+    const { receipt, granted } = await acquireOne(store, 'a', more)
+    await acquireOne(other, 'a', more)
+    t.equal(other.settle(receipt, { count: granted, held: granted }), false)
+    t.equal(store.settle(structuredClone(receipt), { count: granted, held: granted }), true)
+    const counts = [store, other].map((each) => each.peek(demand('a', more))?.count)
+    t.same(counts, [0, granted])
+  }
+})
 
-for (const [name, [store, other]] of Object.entries(pairs)) {
-  t.test(`${name} settles what it has acquired itself, and nothing else`, async (t) => {
-    for (const more of [estimate(3), place()]) {
-      const own = await acquireOne(store, 'a', more)
-      const ofOther = await acquireOne(other, 'a', more)
-      for (const foreign of [ofOther, { ...own }, {}, null, undefined, 'a']) {
-        const settle = required(store.settle, 'the function settle')
-        await t.rejects(async () => Reflect.apply(settle, store, [foreign, 0]), {
-          name: 'TypeError',
-          message: /settles only the very object that its function acquire/
-        })
-      }
-      const counts = async () => [
-        (await store.peek?.(demand('a', more)))?.count,
-        (await other.peek?.(demand('a', more)))?.count
-      ]
-      const granted = own.granted
-      t.same(await counts(), [granted, granted])
-      await store.settle?.(own, 0)
-      t.same(await counts(), [0, granted])
+t.test('forget takes the counters and then a caller key, and is else a TypeError', async (t) => {
+  const callerKey = '0123456789abcdef'.repeat(4)
+  for (const [name, store] of Object.entries(ownStores())) {
+    await acquireOne(store, callerKey)
+    for (const key of ['alice', '', callerKey.toUpperCase(), `${callerKey}0`, undefined, null]) {
+      await t.rejects(
+        async () => Reflect.apply(required(store.forget, 'forget'), store, ['default', key]),
+        { name: 'TypeError', message: /must be 64 hexadecimal digits, as callerKey\(\)/ },
+        name
+      )
     }
-  })
-}
-
-t.test('a place that is settled with more than 0 stays taken, in every store', async (t) => {
-  const stores = [
-    new MemoryQuotaStore(),
-    insure(),
-    new SharedStore({}, 1, () => new DriverServer(() => 0))
-  ]
-  for (const store of stores) {
-    const taken = await acquireOne(store, 'a', place())
-    for (const [used, count] of [[1, 1], [0, 0]] as const) {
-      await store.settle?.(taken, used)
-      t.match(await store.peek?.(demand('a', place())), { count })
-    }
+    await t.rejects(async () => store.forget?.(callerKey, 'default'), TypeError, name)
+    t.match(await store.peek?.(demand(callerKey)), { count: 1 }, name)
+    await store.forget?.('default', callerKey)
+    t.equal(await store.peek?.(demand(callerKey)), null, name)
   }
 })
 
@@ -135,62 +140,86 @@ const admitted: Acquisition = {
   granted: 2,
   count: 3,
   held: 2,
-  windowRemaining: 5,
-  overflow: false
+  windowRemaining: 5
 }
 const rejected: Acquisition = { ...admitted, admitted: false, granted: 0 }
 
-const results: [boolean, unknown, string][] = [
-  [true, [admitted], 'admitted'],
-  [true, [rejected], 'rejected'],
-  [true, [{ ...rejected, isRemembered: true }], 'remembered'],
-  [false, [{ ...admitted, isRemembered: true }], 'admitted from memory'],
-  [false, [{ ...rejected, isRemembered: false }], 'isRemembered is true or absent'],
-  [false, [{ ...admitted, granted: 0 }], 'less than the least'],
-  [false, [{ ...admitted, granted: 4 }], 'more than the most'],
-  [false, [{ ...admitted, granted: 1.5 }], 'a fraction'],
-  [false, [{ ...admitted, granted: undefined }], 'nothing granted'],
-  [false, [{ ...rejected, granted: 1 }], 'granted although rejected'],
-  [false, [{ ...admitted, held: 4 }], 'more held than counted'],
-  [false, [{ ...admitted, held: -1 }], 'less than nothing held'],
-  [false, [{ ...admitted, held: undefined }], 'no held'],
-  [false, [{ ...admitted, count: -1 }], 'less than nothing counted'],
-  [false, [{ ...admitted, count: 3.5 }], 'a part of one counted'],
-  [false, [{ ...admitted, count: '3' }], 'a text as the count'],
-  [false, [{ ...admitted, windowRemaining: 0 }], 'a window that has ended'],
-  [false, [{ ...admitted, windowRemaining: null }], 'no time'],
-  [false, [{ ...admitted, windowRemaining: NaN }], 'a time that is no number'],
-  [false, [{ ...admitted, windowRemaining: '5' }], 'a text as the time'],
-  [false, [{ ...admitted, windowRemaining: 1e300 }], 'a time that never ends'],
-  [false, [{ ...admitted, end: 5_000 }], 'an end that was not asked for'],
-  [false, [{ ...admitted, overflow: undefined }], 'no overflow'],
-  [false, [{ ...admitted, admitted: 1 }], 'admitted is true or false'],
-  [false, [null], 'not asked, but not rejected'],
-  [false, [admitted, admitted], 'too many'],
-  [false, [], 'too few'],
-  [false, null, 'null'],
-  [false, admitted, 'no array']
+const usable: unknown[] = [
+  [admitted],
+  [rejected],
+  [{ ...admitted, overflow: false }],
+  [{ ...admitted, overflow: true, receipt: 'a receipt' }],
+  [{ ...rejected, isRemembered: true }]
+]
+
+const range = 'an integer from 1 to 3'
+const natural = 'an integer of at least 0'
+const time = 'milliseconds above 0'
+
+/** Fields of an acquisition, and what the error says of them. */
+const wrongFields: [Acquisition, object, string][] = [
+  [admitted, { isRemembered: true }, 'isRemembered must be true for a rejected demand, or absent'],
+  [rejected, { isRemembered: false }, 'isRemembered must be true for a rejected demand, or absent'],
+  [admitted, { granted: 0 }, `granted must be ${range}; it got 0`],
+  [admitted, { granted: 4 }, `granted must be ${range}; it got 4`],
+  [admitted, { granted: 1.5 }, `granted must be ${range}; it got 1.5`],
+  [admitted, { granted: undefined }, `granted must be ${range}; it got undefined`],
+  [rejected, { granted: 1 }, 'granted must be 0 for a rejected request; it got 1'],
+  [admitted, { held: 4 }, 'held must be an integer from 0 to count; it got 4'],
+  [admitted, { held: -1 }, 'held must be an integer from 0 to count; it got -1'],
+  [admitted, { held: undefined }, 'held must be an integer from 0 to count; it got undefined'],
+  [admitted, { count: -1 }, `count must be ${natural}; it got -1`],
+  [admitted, { count: 3.5 }, `count must be ${natural}; it got 3.5`],
+  [admitted, { count: '3' }, `count must be ${natural}; it got a string`],
+  [admitted, { windowRemaining: 0 }, `windowRemaining must be ${time}; it got 0`],
+  [admitted, { windowRemaining: null }, `windowRemaining must be ${time}; it got null`],
+  [admitted, { windowRemaining: NaN }, `windowRemaining must be ${time}; it got NaN`],
+  [admitted, { windowRemaining: 1e300 }, `windowRemaining must be ${time}; it got 1e`],
+  [admitted, { end: 5_000 }, 'end must be absent, as the demand has none; it got 5000'],
+  [admitted, { overflow: 'yes' }, 'overflow must be true, false or absent; it got a string'],
+  [admitted, { admitted: 1 }, 'admitted must be true or false; it got 1']
+]
+
+const wrongResults: [unknown, string][] = [
+  ...wrongFields.map(([base, fields, rule]): [unknown, string] => [
+    [{ ...base, ...fields }],
+    `the field ${rule}`
+  ]),
+  [[null], 'must be an object for each demand; it got null'],
+  [[admitted, admitted], 'must be an array of 1; it got an array'],
+  [[], 'must be an array of 1; it got an array'],
+  [null, 'must be an array of 1; it got null'],
+  [admitted, 'must be an array of 1; it got an object']
 ]
 
 t.test('a result of a store is used only if it is as described', async (t) => {
   const demands = [demand('a', { least: 1, most: 3 })]
-  for (const [isValid, result, name] of results) {
-    const store = { acquire: () => result as Acquisition[] }
-    if (isValid) t.equal(await acquireFrom(store, demands), result, name)
-    else await t.rejects(acquireFrom(store, demands), /invalid result from acquire/, name)
+  for (const result of usable) {
+    t.equal(acquireFrom({ acquire: () => result as Acquisition[] }, demands), result)
+  }
+  for (const [result, wrong] of wrongResults) {
+    for (const given of [result, Promise.resolve(result)]) {
+      const store = { acquire: () => given as Acquisition[] }
+      const start = `the quota store returned an invalid result from acquire: ${wrong}`
+      await t.rejects(
+        async () => acquireFrom(store, demands),
+        { name: 'TypeError', message: start },
+        wrong
+      )
+    }
   }
   const two = [...demands, demand('b', { least: 1, most: 3 })]
   const result = [null, rejected]
-  t.equal(await acquireFrom({ acquire: () => result }, two), result, 'one of them not asked')
+  t.equal(acquireFrom({ acquire: () => result }, two), result, 'one of them not asked')
   t.doesNotThrow(() => {
     assertPeeked(null, demand('a'))
   })
   t.throws(() => {
     assertPeeked(null, demand('a', place()))
-  }, /invalid result from peek/)
+  }, /invalid result from peek: must be an object/)
   t.throws(() => {
     assertPeeked({ ...admitted, held: 9 }, demand('a'))
-  }, /invalid result from peek/)
+  }, /invalid result from peek: the field held must be/)
 })
 
 t.test('a result of a store on a place is used only if it has no window', async (t) => {
@@ -199,7 +228,10 @@ t.test('a result of a store on a place is used only if it has no window', async 
   t.same(await acquireFrom({ acquire: () => [taken] }, demands), [taken])
   for (const windowRemaining of [undefined, 30_000, NaN, '5']) {
     const result = [{ ...taken, windowRemaining }] as Acquisition[]
-    await t.rejects(acquireFrom({ acquire: () => result }, demands), /result from acquire/)
+    await t.rejects(
+      async () => acquireFrom({ acquire: () => result }, demands),
+      /result from acquire: the field windowRemaining must be null for a concurrent request/
+    )
     t.throws(() => {
       assertPeeked(result[0], demand('a', place()))
     }, /result from peek/)

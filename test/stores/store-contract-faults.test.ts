@@ -3,7 +3,7 @@ import { AssertionError } from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { haveRoom } from '../../lib/store/side-by-side.js'
-import type { Acquisition, Acquisitions, Demand, QuotaStore } from '../../lib/store/store.js'
+import type { Acquisitions, Demand, QuotaStore } from '../../lib/store/store.js'
 import {
   quotaStoreContract,
   type QuotaStoreContractCheck,
@@ -130,6 +130,11 @@ const faults: Record<string, Record<string, Fault>> = {
   'admits a cost that is within the limit together with the count, and adds all of it': {
     'admits every cost below the limit': () => ({ hasRoom: (count, { limit }) => count < limit })
   },
+  'has no room with a limit of 0, also for a cost of 0, and opens the window': {
+    'takes a limit of 0 for none': (_, base) => ({
+      hasRoom: (count, demand) => demand.limit === 0 || base.hasRoom(count, demand)
+    })
+  },
   'a cost of 0 needs room for 1 and adds nothing, but opens the window': {
     'admits each cost of 0': (_, base) => ({
       hasRoom: (count, demand) => demand.least === 0 || base.hasRoom(count, demand)
@@ -204,9 +209,22 @@ const faults: Record<string, Record<string, Fault>> = {
       })
     })
   },
+  'inspect returns how many callers have a counter, whether or not a window of it counts': {
+    'inspect returns the callers with a count': (_, base) => ({
+      inspect: (name) => ({
+        trackedCallers: base.list(name).callers.filter(({ count }) => count > 0).length,
+        sweeps: 0
+      })
+    })
+  },
   'forget removes the counter of one caller in one quota; its next request opens a window': {
+    'forget takes the caller first': (_, base) => ({
+      forget: (counters, callerKey) => {
+        base.forget(callerKey, counters)
+      }
+    }),
     'forget removes the caller in every quota': (store) => ({
-      forget: (callerKey) => {
+      forget: (_, callerKey) => {
         for (const { counters } of store.quotas.values()) counters.delete(callerKey)
       }
     }),
@@ -345,8 +363,8 @@ const faults: Record<string, Record<string, Fault>> = {
   },
   'forget makes room for one other caller if the caller has a counter': {
     'forget removes the overflow counter': (store, base) => ({
-      forget (callerKey, counters) {
-        base.forget(callerKey, counters)
+      forget (counters, callerKey) {
+        base.forget(counters, callerKey)
         store.quotaOf(counters).overflow = { lastSeen: 0 }
       }
     })
@@ -372,166 +390,160 @@ const faults: Record<string, Record<string, Fault>> = {
       }
     }),
     'settles another amount': (_, base) => ({
-      settle: (acquisition, used) => {
-        base.settle(acquisition, used + 1)
+      settle: (receipt, { count, held }) => base.settle(receipt, { count: count - 1, held })
+    }),
+    'recognises the object of an acquisition': (_, base) => {
+      const own = new WeakSet<object>()
+      return {
+        acquire (demands) {
+          return base.acquire(demands).map((acquisition) => {
+            const receipt = { is: acquisition.receipt }
+            own.add(receipt)
+            return { ...acquisition, ...(acquisition.receipt !== undefined && { receipt }) }
+          })
+        },
+        settle (receipt, less) {
+          if (typeof receipt !== 'object' || receipt === null || !own.has(receipt)) return false
+          return base.settle(Reflect.get(receipt, 'is'), less)
+        }
       }
-    })
+    }
   },
-  'holds no more than it counts, although the count cannot exceed the largest integer': {
+  'holds no more than it counts, and counts no less than 0, beyond the largest integer': {
     'holds more than it counts': () => ({
       heldBy: ({ entries }) => entries.reduce((sum, { held }) => sum + held, 0)
+    }),
+    'counts less than 0': () => ({
+      lower ({ tally }, less) {
+        tally.count -= less
+      }
     })
   },
-  'a settlement lowers what is counted, and never raises it; a later one can lower it further': {
-    'raises a count when it settles': (store, base) => ({
-      settle (acquisition, used) {
-        const entry = store.entries.get(acquisition)
-        base.settle(acquisition, used)
-        if (entry === undefined || used <= entry.counted) return
-        entry.tally.count += used - entry.counted
-        entry.counted = used
-      }
-    }),
-    'raises a count again that it has lowered': (store, base) => ({
-      settle (acquisition, used) {
-        const entry = store.entries.get(acquisition)
-        base.settle(acquisition, used)
-        if (entry === undefined || acquisition.granted < used || used <= entry.counted) return
-        entry.tally.count += used - entry.counted
-        entry.counted = used
-      }
-    }),
+  'a settlement lowers what is counted and what is held by its amounts, each time': {
     'settles only the first time': (_, base) => {
-      const settled = new WeakSet<Acquisition>()
+      const settled = new Set<unknown>()
       return {
-        settle (acquisition, used) {
-          if (!settled.has(acquisition)) base.settle(acquisition, used)
-          settled.add(acquisition)
+        settle (receipt, less) {
+          if (settled.has(receipt)) return true
+          settled.add(receipt)
+          return base.settle(receipt, less)
         }
       }
     },
-    'lowers by what the grant was too much, each time': (_, base) => ({
-      lower (entry, less) {
-        const { counted } = entry
-        base.lower(entry, less)
-        entry.counted = counted
-      }
-    }),
     'lowers twice': (_, base) => ({
       lower (entry, less) {
         base.lower(entry, less)
         base.lower(entry, less)
-        entry.counted += less
-      }
-    })
-  },
-  'a settlement ends what is held, whatever was used, and that of no other request': {
-    'ends what is held only if less was used': (store, base) => ({
-      settle (acquisition, used) {
-        const entry = store.entries.get(acquisition)
-        const held = entry?.held ?? 0
-        const counted = entry?.counted ?? 0
-        base.settle(acquisition, used)
-        if (entry !== undefined && used >= counted) entry.held = held
       }
     }),
-    'holds a part of what was settled': () => ({
+    'ends all that is held at the first settlement': (_, base) => ({
       letGo (entry) {
-        entry.held = Math.floor(entry.held / 2)
+        base.letGo(entry, entry.held)
+      }
+    }),
+    'holds less by what is counted less': (_, base) => ({
+      settle: (receipt, { count }) => base.settle(receipt, { count, held: count })
+    })
+  },
+  'a settlement ends what its own request holds, whatever was used, and nothing else': {
+    'ends what is held only if less was used': (_, base) => ({
+      settle: (receipt, { count, held }) =>
+        base.settle(receipt, { count, held: count === 0 ? 0 : held })
+    }),
+    'holds a part of what was settled': (_, base) => ({
+      letGo (entry, less) {
+        base.letGo(entry, Math.ceil(less / 2))
       }
     }),
     'ends what all requests of the caller hold': (_, base) => ({
       letGo (entry) {
-        for (const each of entry.tally.entries) base.letGo(each)
-      }
-    }),
-    'ends what other requests hold if it was no estimate itself': (_, base) => ({
-      letGo (entry) {
-        const ended = entry.demand.isEstimate ? [entry] : entry.tally.entries
-        for (const each of ended) base.letGo(each)
+        for (const each of entry.tally.entries) base.letGo(each, each.held)
       }
     })
   },
   'a settlement changes the window that counted, and no other': {
     'lowers the window that is open now': (store, base) => ({
       lower (entry, less) {
-        const tally = tallyNow(store, entry) ?? entry.tally
-        base.lower({ ...entry, tally }, less)
-        entry.counted -= less
+        base.lower({ ...entry, tally: tallyNow(store, entry) ?? entry.tally }, less)
       }
     }),
     'ends what a later window holds': (store, base) => ({
-      letGo (entry) {
-        base.letGo(entry)
+      letGo (entry, less) {
+        base.letGo(entry, less)
         const tally = tallyNow(store, entry)
         if (tally !== entry.tally) for (const each of tally?.entries ?? []) each.held = 0
       }
     })
   },
-  'settling a rejected request changes nothing': {
-    'settles rejected requests': (store, base) => ({
-      acquire (demands) {
-        const acquisitions = base.acquire(demands)
-        for (const each of acquisitions) {
-          const entry = store.entries.get(each)
-          if (entry !== undefined && each.granted === 0) entry.counted = entry.demand.most
-        }
-        return acquisitions
+  'a settlement with a text is applied the first time only': {
+    'applies it each time': () => ({ isFirst: () => true }),
+    'says that it was applied': (_, base) => ({
+      settle (receipt, less, once) {
+        base.settle(receipt, less, once)
+        return true
+      }
+    }),
+    'remembers the latest text only': (_, base) => ({
+      isFirst (entry, once) {
+        const isLatest = [...entry.texts].at(-1) === once
+        entry.texts.delete(once)
+        return !isLatest && base.isFirst(entry, once)
+      }
+    }),
+    'has the same texts for all receipts': (_, base) => {
+      const texts = new Set<string>()
+      return { isFirst: (entry, once) => base.isFirst({ ...entry, texts }, once) }
+    }
+  },
+  'a settlement with a text is remembered until the window is over, and then not applied': {
+    'applies it after the window': (_, base) => ({
+      isFirst (entry, once) {
+        const wasKnown = entry.texts.has(once)
+        return base.isFirst(entry, once) || !wasKnown
+      }
+    }),
+    'forgets the texts after half a minute': (store, base) => ({
+      isFirst (entry, once) {
+        if (store.clock() - entry.acquiredAt > 30_000) entry.texts.clear()
+        return base.isFirst(entry, once)
       }
     })
   },
-  'settling a copy, or what another store returned, is a TypeError and changes nothing': {
-    'settles the object of another store': (_, base) => ({
-      settle (acquisition, used) {
-        const settleThere: unknown = Reflect.get(acquisition, 'settle')
-        if (typeof settleThere === 'function') settleThere.call(acquisition, used)
-        else base.settle(acquisition, used)
+  'of simultaneous settlements with the same text, one is applied': {
+    'looks for the text before another turn': (store, base) => ({
+      async settle (receipt, less, once) {
+        const entry = store.entries.get(receipt)
+        const isKnown = once !== undefined && entry?.texts.has(once) === true
+        await setImmediate()
+        entry?.texts.delete(once ?? '')
+        return isKnown ? false : base.settle(receipt, less, once)
       }
-    }),
-    'settles a copy': (store, base) => ({
-      settle (acquisition, used) {
-        if (store.entries.has(acquisition)) base.settle(acquisition, used)
-      }
-    }),
-    'finds an acquisition by what it says': (_, base) => {
-      const byFields = new Map<string, Acquisition>()
-      return {
-        acquire (demands) {
-          const acquisitions = base.acquire(demands)
-          for (const each of acquisitions) byFields.set(JSON.stringify(each), each)
-          return acquisitions
-        },
-        settle (acquisition, used) {
-          base.settle(byFields.get(JSON.stringify(acquisition)) ?? acquisition, used)
-        }
-      }
-    }
+    })
   },
   'settles on the counter that has counted': {
     'settles on the counter that the caller has now': (store, base) => ({
       lower (entry, less) {
         const tally = ownOf(store, entry.demand)?.tally ?? entry.tally
         base.lower({ ...entry, tally }, less)
-        entry.counted -= less
       }
     })
   },
   'a settlement does not lengthen the time for which a counter is kept': {
     'is seen when it settles': (store, base) => ({
-      settle (acquisition, used) {
-        base.settle(acquisition, used)
-        const demand = store.entries.get(acquisition)?.demand
+      settle (receipt, less) {
+        const demand = store.entries.get(receipt)?.demand
         const own = demand && ownOf(store, demand)
         if (own !== undefined) own.lastSeen = store.clock()
+        return base.settle(receipt, less)
       }
     })
   },
   'a settlement runs no sweep': {
     'sweeps when it settles': (store, base) => ({
-      settle (acquisition, used) {
-        const demand = store.entries.get(acquisition)?.demand
+      settle (receipt, less) {
+        const demand = store.entries.get(receipt)?.demand
         if (demand?.window != null) base.sweep(store.quotaOf(demand.counters), demand.window)
-        base.settle(acquisition, used)
+        return base.settle(receipt, less)
       }
     })
   },
@@ -571,8 +583,8 @@ const faults: Record<string, Record<string, Fault>> = {
   },
   'a settlement ends what is held in the period that admitted it, and in no other': {
     'ends first what is held longest': (store) => ({
-      letGo ({ tally, held }) {
-        let left = held
+      letGo ({ tally }, less) {
+        let left = less
         for (const each of tally.entries) {
           if (!store.isHeldNow(each.acquiredAt)) continue
           const ended = Math.min(left, each.held)
@@ -582,8 +594,8 @@ const faults: Record<string, Record<string, Fault>> = {
       }
     }),
     'ends what was admitted last': () => ({
-      letGo ({ tally, held }) {
-        let left = held
+      letGo ({ tally }, less) {
+        let left = less
         for (const each of tally.entries.toReversed()) {
           const ended = Math.min(left, each.held)
           each.held -= ended
@@ -613,34 +625,38 @@ const faults: Record<string, Record<string, Fault>> = {
       }
     })
   },
-  'settles each demand of a request, once': {
+  'settles each demand of a request': {
     'settles nothing of several demands': (_, base) => {
-      const several = new WeakSet<Acquisition>()
+      const several = new Set<unknown>()
       return {
         acquire (demands) {
           const acquisitions = base.acquire(demands)
-          if (demands.length > 1) for (const acquisition of acquisitions) several.add(acquisition)
+          if (demands.length > 1) for (const { receipt } of acquisitions) several.add(receipt)
           return acquisitions
         },
-        settle: (acquisition, used) => {
-          if (!several.has(acquisition)) base.settle(acquisition, used)
-        }
+        settle: (receipt, less) => !several.has(receipt) && base.settle(receipt, less)
       }
     }
   },
   'settles each of many requests with its own amount, also if they are settled together': {
-    'settles all of a caller with the latest amount': (_, base) => ({
-      settle (acquisition, used) {
-        base.settle(acquisition, used > 0 ? Math.max(1, used - 1) : 0)
+    'loses one of simultaneous settlements': (_, base) => {
+      let isSettling = false
+      return {
+        async settle (receipt, less) {
+          if (isSettling && less.count === 7) return true
+          isSettling = true
+          await setImmediate()
+          isSettling = false
+          return base.settle(receipt, less)
+        }
       }
-    })
+    }
   },
   'settling takes nothing back from a removed counter, whether or not there is another one': {
     'frees a place in place of one that was cleared': (store, base) => ({
       lower (entry, less) {
         const tally = entry.demand.window === null ? tallyNow(store, entry) : entry.tally
         base.lower({ ...entry, tally: tally ?? entry.tally }, less)
-        entry.counted -= less
       }
     })
   },
@@ -648,7 +664,7 @@ const faults: Record<string, Record<string, Fault>> = {
     'frees a place twice': (_, base) => ({
       lower (entry, less) {
         base.lower(entry, less)
-        if (entry.demand.window === null) entry.counted = 1
+        entry.isFree = false
       }
     }),
     'races for a place': racing((_, { window }) => window === null)
@@ -669,7 +685,7 @@ const faults: Record<string, Record<string, Fault>> = {
       heldBy: (tally) => (tally.length === null ? 0 : base.heldBy(tally))
     }),
     'forget frees places': (store) => ({
-      forget (callerKey, counters) {
+      forget (counters, callerKey) {
         store.quotaOf(counters).counters.delete(callerKey)
       }
     })
@@ -704,14 +720,36 @@ const faults: Record<string, Record<string, Fault>> = {
   },
   'peek, list, forget and settlements follow the windows of a time zone': {
     'forget does nothing in a time zone': (_, base) => ({
-      forget: (key, name) => {
-        if (!name.includes('/')) base.forget(key, name)
+      forget: (name, key) => {
+        if (!name.includes('/')) base.forget(name, key)
       }
     })
   },
   'counts each demand of a request, also for different callers, if all of them have room': {
     'returns one result for several demands': (_, base) => ({
       acquire: (demands) => base.acquire(demands).slice(0, 1)
+    })
+  },
+  'grants a range no more than the other demands of its unit, and no less than its least': {
+    'grants each demand as if it were alone': () => ({
+      grantBeside: (demand, demands, alone) => alone[demands.indexOf(demand)] ?? 0
+    }),
+    'grants less than the least': () => ({
+      grantBeside: (_, __, alone) => Math.min(...alone)
+    }),
+    'grants a range no more than demands of other units': (_, base) => ({
+      grantBeside: (demand, demands, alone) =>
+        base.grantBeside(demand, demands.map((each) => ({ ...each, unit: demand.unit })), alone)
+    }),
+    'leaves a cost of one size out': () => ({
+      grantBeside (demand, demands, alone) {
+        const ranges = alone.filter((_, index) => {
+          const each = demands[index]
+          return each !== undefined && each.least < each.most && each.unit === demand.unit
+        })
+        const lowest = Math.min(...ranges, demand.most)
+        return Math.max(demand.least, lowest)
+      }
     })
   },
   'grants each demand of a request what its own quota has room for': {
@@ -855,8 +893,8 @@ t.test(
         left.push(store)
         return {
           acquire: (demands) => store.acquire(demands),
-          settle: (acquisition, used) => {
-            store.settle(acquisition, used)
+          settle: (receipt, less) => {
+            store.settle(receipt, less)
           }
         }
       }),

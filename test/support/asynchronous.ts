@@ -4,9 +4,7 @@ import type { MemoryQuotaStore, QuotaStore } from '../../lib/index.js'
 export function asynchronous (store: MemoryQuotaStore): QuotaStore {
   return {
     acquire: async (demands) => store.acquire(demands),
-    settle: async (...settled) => {
-      store.settle(...settled)
-    },
+    settle: async (...settled) => store.settle(...settled),
     peek: async (demand) => store.peek(demand),
     forget: async (...forgotten) => {
       store.forget(...forgotten)

@@ -11,7 +11,8 @@ import type {
   Demand,
   QuotaCount,
   QuotaStore,
-  QuotaStoreState
+  QuotaStoreState,
+  Settled
 } from '../../lib/store/store.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 
@@ -79,15 +80,13 @@ export function estimate (most = 1, more: Partial<Demand> = {}): Partial<Demand>
 }
 
 /**
- * A store that a test controls and that counts its calls. Late results take 60 ms of virtual time.
- * Callers a0, b0… are in shard 0, a1… in shard 1.
+ * A store on a server that a test controls and that counts its calls. Late results take 60 ms of
+ * virtual time. A receipt is the name of the counters.
  */
 export class ToldStore implements QuotaStore {
   asked = 0
   readonly told: string[] = []
   manner: Manner = 'promises'
-  /** The manner for the callers of single shards. */
-  readonly manners = new Map<number, Manner>()
   /** What each demand counts up to. */
   count = 77
   admitted = true
@@ -95,28 +94,30 @@ export class ToldStore implements QuotaStore {
   isRemembered = false
   /** Completes the pending answer. */
   answerNow = (): void => {}
+
   constructor (readonly clock: VirtualClock) {}
-  shardOf (callerKey: string): number {
-    return Number(/^[a-z](\d)$/.exec(callerKey)?.[1] ?? 0)
-  }
 
   acquire (demands: readonly Demand[]): readonly Acquisition[] | Promise<readonly Acquisition[]> {
     this.asked += 1
-    const acquisitions = demands.map((demand) => this.#acquisition(demand))
-    return this.#behave(acquisitions, this.manners.get(this.shardOf(demands[0]?.callerKey ?? '')))
+    return this.#behave(demands.map((demand) => this.#acquisition(demand)))
   }
 
-  settle ({ count }: Acquisition, used: number): void | Promise<void> {
-    this.told.push(`settle ${count} with ${used}`)
-    return this.#behave(undefined)
+  settle (
+    receipt: unknown,
+    { count, held }: Settled,
+    once?: string
+  ): boolean | Promise<boolean> {
+    const only = once === undefined ? '' : `, once for ${once}`
+    this.told.push(`settle ${count} and ${held} of ${receipt}${only}`)
+    return this.#behave(once !== undefined)
   }
 
   peek (): QuotaCount | null | Promise<QuotaCount | null> {
-    return this.#behave({ count: this.count, held: 0, windowRemaining: 60_000, overflow: false })
+    return this.#behave({ count: this.count, held: 0, windowRemaining: 60_000 })
   }
 
-  forget (callerKey: string, counters: string): void | Promise<void> {
-    this.told.push(`forget ${callerKey} in ${counters}`)
+  forget (counters: string, callerKey: string): void | Promise<void> {
+    this.told.push(`forget ${callerKey.slice(0, 4)} in ${counters}`)
     return this.#behave(undefined)
   }
 
@@ -133,10 +134,10 @@ export class ToldStore implements QuotaStore {
   }
 
   inspect (): QuotaStoreState | Promise<QuotaStoreState> {
-    return this.#behave({ trackedCallers: this.count, sweeps: 0 })
+    return this.#behave({ trackedCallers: this.count })
   }
 
-  #acquisition ({ window, most, isEstimate }: Demand): Acquisition {
+  #acquisition ({ counters, window, most, isEstimate }: Demand): Acquisition {
     const { admitted, count } = this
     return {
       admitted,
@@ -144,13 +145,13 @@ export class ToldStore implements QuotaStore {
       count,
       held: admitted && isEstimate ? most : 0,
       windowRemaining: window,
-      overflow: false,
+      ...(admitted && { receipt: counters }),
       ...(this.isRemembered && !admitted && { isRemembered: true })
     }
   }
 
-  #behave<Answer>(answer: Answer, manner = this.manner): Answer | Promise<Answer> {
-    switch (manner) {
+  #behave<Answer>(answer: Answer): Answer | Promise<Answer> {
+    switch (this.manner) {
       case 'answers':
         return answer
       case 'promises':
