@@ -1,6 +1,6 @@
 // How long the longest script of Redis and the longest statement of PostgreSQL take: 128 requests
-// with ten quotas arrive at once, each with another limit, when the quotas have a cap on callers and
-// all of their counters are to be deleted. Half of the callers are new.
+// with ten quotas arrive at once, each with another limit, when callers have a cap and all counters
+// are to be deleted. Half of the callers are new.
 import { createHash } from 'node:crypto'
 import type { Demand, QuotaStore } from 'fastify-llm-quota'
 import { PostgresQuotaStore, postgresSchema } from 'fastify-llm-quota/postgres'

@@ -137,7 +137,8 @@ async function measure (
       unit,
       costs: Object.fromEntries([...figures].map(([name, costs]) => [name, median(costs)]))
     }
-    const peers = { ...comparedWith, ...(withJournal in row.costs && { [withJournal]: peerOfThree }) }
+    const hasJournal = names.includes(withJournal)
+    const peers = { ...comparedWith, ...(hasJournal && { [withJournal]: peerOfThree }) }
     rows.push(row, ratiosOf(row, peers))
     console.error(row)
   }
