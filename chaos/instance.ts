@@ -1,4 +1,4 @@
-// One instance of a service in a separate process: a quota with insured stores, one for each server.
+// One instance of a service in a separate process: a quota with an insured store for each server.
 // It answers each message with a report.
 import { subscribe } from 'node:diagnostics_channel'
 import { Writable } from 'node:stream'
