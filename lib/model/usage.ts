@@ -30,8 +30,8 @@ export interface ModelUsage extends TokenCounts {
  * writes, such as arguments of tools, is never read.
  *
  * @param value A usage object, or what holds one: the body of a response, the last chunk of a
- *   stream, or a result or step of the AI SDK. A `ModelUsage` is returned as it is. Pass the AI SDK's whole result: its
- *   `providerMetadata` has cached input that its `usage` leaves out.
+ *   stream, or a result or step of the AI SDK. A `ModelUsage` is returned as it is. Pass the AI
+ *   SDK's whole result: its `providerMetadata` has cached input that its `usage` leaves out.
  * @returns The usage; null if none is stated, or if all its numbers are 0, which servers send
  *   before they know. Never an estimate.
  *
