@@ -81,7 +81,7 @@ async function countTogether (
   }
   t.equal(admitted.length, 4, 'the places of both')
   for (const { store, acquisitions } of admitted) {
-    for (const each of acquisitions) if (each !== null) await store.settle(each, 0)
+    for (const each of acquisitions) await store.settle(each?.receipt, { count: 1, held: 1 })
   }
   for (const store of [one, next]) {
     matchExactly(t, await Promise.all(demands.map((each) => store.peek(each))), [
@@ -133,7 +133,7 @@ t.test(
       { admitted: true, count: 1 },
       'with another prefix it counts on its own'
     )
-    if (counted != null) await old.settle(counted, 0)
+    await old.settle(counted?.receipt, { count: 1, held: 0 })
     for (const key of await client.keys('llm-quota:*')) {
       t.ok((await client.pttl(key)) <= 180_000, `${key} expires`)
     }
