@@ -164,6 +164,8 @@ local function reach (quota, row, starts, ends)
     counter.count, counter.held, counter.heldBefore = 0, 0, 0
     counter.isNew, counter.isOpened, counter.isChanged = false, true, true
   end
+  -- What a clock that was set back has shortened stays short.
+  counter.isChanged = counter.isChanged or counter.isTooLong
   return counter
 end
 
