@@ -62,6 +62,7 @@ async function useAll (): Promise<void> {
   // Counters are dead, and places have ended: a store that does not hold them does not renew them.
   clock.advance(300_000)
   const later = create()
+  await acquireOne(new RedisQuotaStore({ client }), 'alice')
   await acquireOne(later, 'alice')
   await acquireOne(later, 'bob', place())
   await store.forget('default', alice)

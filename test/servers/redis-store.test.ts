@@ -150,11 +150,11 @@ t.test('in a cluster, all keys are in the slot of the prefix, or of its braces',
   }
 })
 
-t.test('a hundred thousand callers on a quota of a month have a counter each', async (t) => {
+t.test('12,000 callers on a quota of a month have a counter each', async (t) => {
   const store = new RedisQuotaStore({ client })
   const month = { counters: 'chat.tokens.month', window: 31 * 86_400_000, limit: 9 }
   let overflowed = 0
-  for (let first = 0; first < 100_000; first += 2_000) {
+  for (let first = 0; first < 12_000; first += 2_000) {
     const acquired = await Promise.all(
       Array.from({ length: 2_000 }, (_, index) => {
         const most = 1 + (index % 5)
@@ -164,8 +164,8 @@ t.test('a hundred thousand callers on a quota of a month have a counter each', a
     overflowed += acquired.filter(({ overflow }) => overflow === true).length
   }
   t.equal(overflowed, 0)
-  t.same(await store.inspect('chat.tokens.month'), { trackedCallers: 100_000 })
-  for (const index of [0, 9_999, 10_000, 10_003, 99_999]) {
+  t.same(await store.inspect('chat.tokens.month'), { trackedCallers: 12_000 })
+  for (const index of [0, 9_999, 10_000, 10_003, 11_999]) {
     t.match(await store.peek(demand(`caller ${index}`, month)), { count: 1 + (index % 5) })
   }
 })
@@ -283,7 +283,7 @@ t.test(
         { client: { host: 'redis.example', password: 'secret' } },
         /option client .* it got an object$/
       ],
-      [{ client: 'redis://:secret@redis.example' }, /option client .* it got a URL$/],
+      [{ client: 'redis://:secret@redis.example' }, /option client .* it got a string$/],
       [{ keyPrefix: '' }, /option keyPrefix must be a string that is not empty, .* it got ""/],
       [{ keyPrefix: 'a{}' }, /option keyPrefix .* it got "a{}"/],
       [{ keyPrefix: 'a}b{' }, /option keyPrefix .* it got "a}b{"/],
