@@ -49,7 +49,7 @@ async function onRedis (callers: number): Promise<number> {
     return Number(/used_memory:(\d+)/.exec(await redis.info('memory'))?.[1])
   }
   const before = await used()
-  const store = new RedisQuotaStore({ client: redis, maxTrackedCallers: callers })
+  const store = new RedisQuotaStore({ client: redis })
   await count(store, callers)
   const cost = ((await used()) - before) / callers
   await assertAllTracked(store, callers)
@@ -62,9 +62,9 @@ async function onPostgres (callers: number): Promise<number> {
   const server = await PostgresServer.start()
   const pool = server.pool()
   await pool.query(postgresSchema())
-  const store = new PostgresQuotaStore({ pool, maxTrackedCallers: callers })
+  const store = new PostgresQuotaStore({ pool })
   await count(store, callers)
-  const { rows } = await pool.query("SELECT pg_total_relation_size('llm_quota_counters') AS bytes")
+  const { rows } = await pool.query("SELECT pg_total_relation_size('llm_quota') AS bytes")
   const cost = Number(rows[0].bytes) / callers
   await assertAllTracked(store, callers)
   await pool.end()
@@ -93,7 +93,9 @@ function demandOf (caller: number): Demand {
     // So that no counter is swept while the others are counted.
     window: 3_600_000,
     start: null,
-    end: null
+    end: null,
+    unit: 'requests',
+    reference: null
   }
 }
 

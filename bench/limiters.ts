@@ -24,6 +24,9 @@ export const peerTable =
   'CREATE UNLOGGED TABLE peer (key varchar(255) PRIMARY KEY, points integer NOT NULL ' +
   'DEFAULT 0, expire bigint)'
 
+/** The table of a `PostgresQuotaStore` with a journal. */
+export const journalTable = 'billed'
+
 export const path = '/api/analyze-node'
 /** The path of a route that no limiter protects. */
 export const unprotectedPath = '/api/status'
@@ -62,6 +65,17 @@ export const limiters: Record<
   'fastify-llm-quota, three quotas': declareThree,
 
   'fastify-llm-quota, three quotas, again': declareThree,
+
+  // On logged tables, each change of the tokens is also written down.
+  'fastify-llm-quota, three quotas with a journal': async (app, limit, { pool }) => {
+    if (pool === undefined) throw new TypeError('there is no pool of PostgreSQL')
+    const store = new PostgresQuotaStore({
+      pool,
+      table: journalTable,
+      journal: true
+    })
+    await registerThree(app, limit, { store })
+  },
 
   '@fastify/rate-limit': async (app, limit, { redis }) => {
     const off = {
@@ -125,11 +139,19 @@ export const limiters: Record<
 }
 
 async function declareThree (app: FastifyInstance, limit: number, place: Place): Promise<void> {
+  await registerThree(app, limit, storeAt(place))
+}
+
+async function registerThree (
+  app: FastifyInstance,
+  limit: number,
+  options: { store?: QuotaStore }
+): Promise<void> {
   const quotas = {
     tokens: { operations, perMinute: { tokens: 1_000_000_000 }, cost: estimate },
     streams: { operations, concurrent: 1_000 }
   } satisfies QuotaOptions['quotas']
-  await app.register(quotaPlugin, { ...storeAt(place), operations, perMinute: limit, quotas })
+  await app.register(quotaPlugin, { ...options, operations, perMinute: limit, quotas })
   declare(app, {}, (request) => {
     request.quota.charge(used)
   })

@@ -1,6 +1,6 @@
 // How long the longest script of Redis and the longest statement of PostgreSQL take: 128 requests
-// with ten quotas arrive at once, each with another limit, when the caller cap is reached and a
-// sweep is due. Half of the callers are new.
+// with ten quotas arrive at once, each with another limit, when callers have a cap and all counters
+// are to be deleted. Half of the callers are new.
 import { createHash } from 'node:crypto'
 import type { Demand, QuotaStore } from 'fastify-llm-quota'
 import { PostgresQuotaStore, postgresSchema } from 'fastify-llm-quota/postgres'
@@ -13,10 +13,11 @@ const callers = 10_000
 const requests = 128
 const quotas = 10
 const batches = 20
-const sweepInterval = 60_000
-const hour = 3_600_000
+const minute = 60_000
+/** How long after its window opened a counter is deleted, and a second more. */
+const deadAfter = 121_000
 
-/** A clock that is set forward so that a sweep is due. */
+/** A clock that is set forward so that counters are to be deleted. */
 class Clock {
   ahead = 0
   readonly read = (): number => performance.now() + this.ahead
@@ -87,7 +88,7 @@ async function measure (
   // the least of all batches counts.
   const least: number[] = []
   for (let batch = 0; batch < batches; batch++) {
-    clock.ahead += sweepInterval
+    clock.ahead += deadAfter
     const asked = Array.from({ length: requests }, (_, index) => {
       const isNew = index % 2 === 0
       return (isNew ? 2 * callers : 0) + batch * requests + index
@@ -121,8 +122,10 @@ function demandOf (counters: string, caller: number, limit: number): Demand {
     least: 1,
     most: 1,
     isEstimate: true,
-    window: hour,
+    window: minute,
     start: null,
-    end: null
+    end: null,
+    unit: 'tokens',
+    reference: null
   }
 }

@@ -7,7 +7,7 @@ import { postgresSchema } from 'fastify-llm-quota/postgres'
 import { PostgresServer } from '../test/support/postgres-server.js'
 import { RedisServer } from '../test/support/redis-server.js'
 import { instructionsOf, startCounting, valgrind } from './callgrind.js'
-import { limiters, path, peerTable, prepare, type Place } from './limiters.js'
+import { journalTable, limiters, path, peerTable, prepare, type Place } from './limiters.js'
 import { cpuOf } from './server-cpu.js'
 import { median, ratiosOf, type Row } from './table.js'
 
@@ -24,6 +24,7 @@ const comparedWith: Readonly<Record<string, string>> = {
   'fastify-llm-quota, three quotas, again': peerOfThree
 }
 const names = [...Object.keys(comparedWith), peer, peerOfThree]
+const withJournal = 'fastify-llm-quota, three quotas with a journal'
 
 /** What is measured of a server. */
 interface Measure {
@@ -88,10 +89,13 @@ async function onRedis (
 
 export async function measurePostgres (): Promise<Row[]> {
   const server = await PostgresServer.start()
-  const pool = server.pool({ max: 10 })
-  await pool.query(`${postgresSchema()}; ${peerTable}`)
+  // The CPU time of a connection that has ended would be missing.
+  const pool = server.pool({ max: 10, idleTimeoutMillis: 0 })
+  const journalSchema = postgresSchema({ table: journalTable, unlogged: false, journal: true })
+  await pool.query(`${postgresSchema()}; ${journalSchema}; ${peerTable}`)
   const rounds = { rounds: 15, requests: 2_000 }
-  const rows = await measure('PostgreSQL', names, { pool }, rounds, {
+  const all = [...names, withJournal]
+  const rows = await measure('PostgreSQL', all, { pool }, rounds, {
     unit: 'µs CPU of PostgreSQL',
     used: () => cpuOf(server.pid)
   })
@@ -133,7 +137,9 @@ async function measure (
       unit,
       costs: Object.fromEntries([...figures].map(([name, costs]) => [name, median(costs)]))
     }
-    rows.push(row, ratiosOf(row, comparedWith))
+    const hasJournal = names.includes(withJournal)
+    const peers = { ...comparedWith, ...(hasJournal && { [withJournal]: peerOfThree }) }
+    rows.push(row, ratiosOf(row, peers))
     console.error(row)
   }
   for (const { app } of apps) await app.close()

@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import type { InsuredQuotaStore, InsuredQuotaStoreState } from '../lib/index.js'
+import type { InsuredQuotaStoreState } from '../lib/index.js'
 
 /** The options of an instance. */
 export interface InstanceSettings {
@@ -13,13 +13,12 @@ export interface InstanceSettings {
 
 /** The state that an instance reports. */
 export interface InstanceReport {
+  /** `primary` if that is the state of each shard. */
   state: InsuredQuotaStoreState
-  decisions: InsuredQuotaStore['decisions']
-  /**
-   * The published changes: the shard, the store that counts its callers from then on, and the state
-   * of the whole store.
-   */
-  changes: { shard: number; to: string; state: InsuredQuotaStoreState }[]
+  /** How many calls a store has decided. */
+  decisions: number
+  /** The published changes: the shard, and the store that counts its callers from then on. */
+  changes: { shard: number; to: string }[]
   /** The states that were logged, and other lines of the log. */
   logged: string[]
   /** The failures of the primary. */

@@ -1,22 +1,17 @@
-// One instance of a service in a separate process: a quota with an insured store. It answers each
-// message with a report.
+// One instance of a service in a separate process: a quota with an insured store for each server.
+// It answers each message with a report.
 import { subscribe } from 'node:diagnostics_channel'
 import { Writable } from 'node:stream'
 import Fastify from 'fastify'
 import quotaPlugin, {
   InsuredQuotaStore,
   localAuthentication,
-  MemoryQuotaStore
+  MemoryQuotaStore,
+  ShardedQuotaStore
 } from '../lib/index.js'
-import type {
-  Acquisition,
-  Demand,
-  InsuredQuotaStoreChange,
-  PrimaryQuotaStore,
-  QuotaStore
-} from '../lib/index.js'
+import type { Demand, InsuredQuotaStoreChange } from '../lib/index.js'
 import type { InstanceReport, InstanceSettings } from './instance-process.js'
-import { clients, serverOf } from './stores.js'
+import { clients } from './stores.js'
 
 const settings: InstanceSettings = JSON.parse(process.argv[2] ?? '')
 const report: Omit<InstanceReport, 'state' | 'decisions'> = {
@@ -47,44 +42,24 @@ const connected = await Promise.all(
   )
 )
 
-const stores = connected.map(({ store }) => store)
-const madeBy = new WeakMap<Acquisition, QuotaStore>()
-
-/**
- * A store that divides the callers among several servers. The insured store calls it with the
- * demands of one shard at a time.
- */
-const primary: PrimaryQuotaStore = {
-  shardOf: (callerKey) => serverOf(callerKey, stores.length),
-  acquire (demands) {
-    const store = stores[serverOf(demands[0]?.callerKey ?? '', stores.length)]
-    if (store === undefined) throw new Error('there is no such server')
-    const remember = (acquisitions: readonly (Acquisition | null)[]) => {
-      for (const acquisition of acquisitions) {
-        if (acquisition !== null) madeBy.set(acquisition, store)
-      }
-      return acquisitions
-    }
-    const acquisitions = store.acquire(demands)
-    return acquisitions instanceof Promise ? acquisitions.then(remember) : remember(acquisitions)
-  },
-  settle: (acquisition, used) => madeBy.get(acquisition)?.settle?.(acquisition, used)
-}
-const store = new InsuredQuotaStore({ primary, fallback: new NotedStore() })
+const insured = connected.map(
+  ({ store }) => new InsuredQuotaStore({ primary: store, fallback: new NotedStore() })
+)
+const store = new ShardedQuotaStore(insured)
 
 process.on('unhandledRejection', (reason) => {
   report.unhandled.push(String(reason))
 })
 subscribe('fastify-llm-quota:insured-store', (message) => {
-  const { shard, state: to, error }: InsuredQuotaStoreChange = Object(message)
-  report.changes.push({ shard, to, state: store.state })
+  const { store: changed, state: to, error }: InsuredQuotaStoreChange = Object(message)
+  const shard = insured.findIndex((each) => each === changed)
+  report.changes.push({ shard, to })
   if (error instanceof Error) report.errors.push({ shard, message: error.message })
 })
 
 const logged: readonly (readonly [RegExp, string])[] = [
   [/works again$/, 'primary'],
-  [/fails; its fallback counts$/, 'fallback'],
-  [/shards; the fallback counts/, 'both']
+  [/fails; its fallback counts$/, 'fallback']
 ]
 // While its store fails, a request cannot settle what it has of it, and says so.
 const expected = /may stay taken for 30 seconds$|counts may be wrong$|not be taken back from /
@@ -115,11 +90,14 @@ app.post('/api/analyze', async (request) => {
   return String(request.quota.decisions[0]?.count)
 })
 
+const sum = (numbers: readonly number[]): number =>
+  numbers.reduce((total, number) => total + number, 0)
+
 process.on('message', () => {
   process.send?.({
     ...report,
-    state: store.state,
-    decisions: store.decisions
+    state: insured.every(({ state }) => state === 'primary') ? 'primary' : 'fallback',
+    decisions: sum(insured.map(({ decisions }) => decisions.primary + decisions.fallback))
   } satisfies InstanceReport)
 })
 process.on('disconnect', () => {

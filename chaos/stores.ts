@@ -109,8 +109,3 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
     }
   }
 }
-
-/** Returns the number of the server that counts a caller. */
-export function serverOf (callerKey: string, servers: number): number {
-  return parseInt(callerKey.slice(0, 8), 16) % servers
-}

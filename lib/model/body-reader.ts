@@ -1,17 +1,16 @@
 import { StringDecoder } from 'node:string_decoder'
 import { isObject } from '../option-checks.js'
 import { ChunkShape, type MeasuredChunk } from './chunk-shape.js'
-import { ChunkTooLongError, longestChunk, splitterFor, type Splitter } from './chunks.js'
+import { splitterFor, type Splitter } from './chunks.js'
 import { propertyOf } from './counts.js'
 import { isLastChunk, isPartial } from './ending.js'
+import { isCheapToParse } from './json-nesting.js'
 import { UsageReader } from './reader.js'
 import { TextCounter } from './text.js'
 import { modelOf, type ModelUsage } from './usage.js'
 
 /** The data with which OpenAI's API ends a stream. */
 const lastData = '[DONE]'
-
-const byteOrderMark = /^\uFEFF/
 
 /** What each chunk that states a usage contains: a name with `Token` or `token`, or Ollama's. */
 const usageMarks = ['oken', 'eval_count']
@@ -24,8 +23,7 @@ export class BodyReader {
   readonly #decoder = new StringDecoder('utf8')
   readonly #usageReader = new UsageReader()
   readonly #textCounter = new TextCounter()
-  /** What comes before it is known how to split it: nothing, or white space. */
-  #beginning = ''
+  /** Null as long as there is nothing but white space. */
   #splitter: Splitter | null = null
   /** Nothing more can be read. */
   #hasStopped = false
@@ -65,7 +63,7 @@ export class BodyReader {
 
   /** Whether all of the body could be read. False for a compressed one. */
   get isReadable (): boolean {
-    return !this.#hasStopped && (this.#hasReadChunk || this.#beginning.trim() === '')
+    return !this.#hasStopped && (this.#hasReadChunk || this.#splitter === null)
   }
 
   /** Whether the body has ended as its API ends one, and has stated its usage by then. */
@@ -93,25 +91,20 @@ export class BodyReader {
       this.#try((splitter) => splitter.write(text))
       return
     }
-    this.#beginning += text
-    const beginning = this.#beginning.replace(byteOrderMark, '').trimStart()
-    if (beginning === '') {
-      // White space alone is kept no longer than the first chunk would be.
-      if (this.#beginning.length > longestChunk) this.#hasStopped = true
-      return
-    }
+    // With a byte order mark, which is white space for JavaScript.
+    const beginning = text.trimStart()
+    if (beginning === '') return
     this.#splitter = splitterFor(beginning, (chunk) => this.#readChunk(chunk))
     this.#hasStopped = this.#splitter === null
     this.#try((splitter) => splitter.write(beginning))
   }
 
-  /** Stops reading if a chunk is too long. */
+  /** Stops reading if a chunk is too long, or anything else fails: the bytes pass all the same. */
   #try<Result> (step: (splitter: Splitter) => Result): Result | undefined {
     if (this.#splitter === null) return undefined
     try {
       return step(this.#splitter)
-    } catch (error) {
-      if (!(error instanceof ChunkTooLongError)) throw error
+    } catch {
       this.#hasStopped = true
       return undefined
     }
@@ -181,6 +174,7 @@ const mostWithoutModel = 10
 const mostShapesNotFound = 20
 
 function parse (text: string): unknown {
+  if (!isCheapToParse(text)) return undefined
   try {
     return JSON.parse(text)
   } catch {

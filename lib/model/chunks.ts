@@ -1,18 +1,16 @@
 import { createParser, type EventSourceParser } from 'eventsource-parser'
+import { JsonNesting } from './json-nesting.js'
 
 /**
  * The longest chunk that is read, in characters: a body of one JSON object, a line, an event, or an
  * element of an array. What is longer is passed on and not read.
  */
-export const longestChunk = 16 * 1024 * 1024
-
-/** A chunk, or a body of one JSON object, is longer than what is read. */
-export class ChunkTooLongError extends Error {}
+const longestChunk = 16 * 1024 * 1024
 
 /** Takes the text of a chunk; returns whether it is JSON. */
 export type ChunkConsumer = (text: string) => boolean
 
-/** Splits a text, as it arrives, into chunks. Both functions throw a `ChunkTooLongError`. */
+/** Splits a text, as it arrives, into chunks. Both functions throw if one is too long. */
 export interface Splitter {
   write(text: string): void
   /** Reads what is left. Returns whether the text is one JSON object or array that is whole. */
@@ -40,7 +38,7 @@ class GrowingText {
 
   add (part: string): void {
     this.#length += part.length
-    if (this.#length > longestChunk) throw new ChunkTooLongError()
+    if (this.#length > longestChunk) throw new RangeError('a chunk is too long')
     if (part !== '') this.#parts.push(part)
   }
 
@@ -70,7 +68,7 @@ class EventSplitter implements Splitter {
 
   write (text: string): void {
     this.#parser.feed(text)
-    if (this.#isTooLong) throw new ChunkTooLongError()
+    if (this.#isTooLong) throw new RangeError('a chunk is too long')
   }
 
   end (): boolean {
@@ -129,8 +127,7 @@ class ArraySplitter implements Splitter {
   readonly #pending = new GrowingText()
   /** How many objects and arrays are open. */
   #depth = 0
-  #isInString = false
-  #isEscaped = false
+  readonly #nesting = new JsonNesting()
 
   constructor (consume: ChunkConsumer) {
     this.#consume = consume
@@ -139,7 +136,7 @@ class ArraySplitter implements Splitter {
   write (text: string): void {
     let start = 0
     for (let position = 0; position < text.length; position += 1) {
-      const change = this.#depthChangeAt(text.charCodeAt(position))
+      const change = this.#nesting.change(text.charCodeAt(position))
       if (change === 0) continue
       if (change === 1 && this.#depth === 1) start = position
       this.#depth += change
@@ -154,24 +151,4 @@ class ArraySplitter implements Splitter {
   end (): boolean {
     return this.#depth === 0
   }
-
-  /** Returns 1 where an object or array begins, -1 where one ends, else 0. */
-  #depthChangeAt (character: number): -1 | 0 | 1 {
-    if (this.#isInString) {
-      if (this.#isEscaped) this.#isEscaped = false
-      else if (character === backslash) this.#isEscaped = true
-      else if (character === quote) this.#isInString = false
-      return 0
-    }
-    if (character === quote) this.#isInString = true
-    if (character === openBrace || character === openBracket) return 1
-    return character === closeBrace || character === closeBracket ? -1 : 0
-  }
 }
-
-const backslash = 0x5c
-const quote = 0x22
-const openBrace = 0x7b
-const openBracket = 0x5b
-const closeBrace = 0x7d
-const closeBracket = 0x5d

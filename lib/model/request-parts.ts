@@ -8,20 +8,19 @@ export interface RequestParts {
   readonly omitted: ReadonlySet<unknown>
 }
 
-/** Properties that hold parts of what a model reads. */
-const holderNames = [
+/** Properties of a body that hold parts of what a model reads. */
+const namesInBody = [
   'messages',
   'input',
   'contents',
-  'content',
-  'parts',
   'system',
   'systemInstruction',
   'system_instruction',
-  'output',
-  'chat_history',
-  'functionResponse'
+  'chat_history'
 ]
+
+/** Properties of a part that hold other parts. */
+const namesInPart = ['content', 'parts', 'output']
 
 /** Types of parts that hold all of their text. */
 const textTypes = new Set([
@@ -62,15 +61,20 @@ const deepest = 8
  */
 export function partsIn (body: object): RequestParts | null {
   const omitted = new Set<unknown>()
-  const images = imagesIn(body, omitted, deepest)
+  const images = imagesIn(body, namesInBody, omitted, deepest)
   return images === null ? null : { images, omitted }
 }
 
-/** Returns the number of images, which it adds to those that are omitted. */
-function imagesIn (holder: object, omitted: Set<unknown>, depth: number): number | null {
+/** Returns the number of images in some properties, and adds them to those that are omitted. */
+function imagesIn (
+  holder: object,
+  names: readonly string[],
+  omitted: Set<unknown>,
+  depth: number
+): number | null {
   if (depth === 0) return null
   let images = imagesOfOllama(holder, omitted)
-  for (const name of holderNames) {
+  for (const name of names) {
     const held = propertyOf(holder, name)
     for (const part of Array.isArray(held) ? held : [held]) {
       if (!isObject(part)) continue
@@ -88,7 +92,10 @@ function imagesOfPart (part: object, omitted: Set<unknown>, depth: number): numb
     return 1
   }
   if (!isKnown(part)) return null
-  return imagesIn(part, omitted, depth)
+  const response = propertyOf(part, 'functionResponse')
+  // What a function returned to Gemini can have parts of its own.
+  const holder = isObject(response) ? response : part
+  return imagesIn(holder, namesInPart, omitted, depth)
 }
 
 /** Counts the list `images` of a message of Ollama. */

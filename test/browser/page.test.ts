@@ -321,6 +321,36 @@ t.test('the page shows what a request in progress holds beside what is used', as
   await admin.end(t)
 })
 
+t.test('the page says that a request waits for a free place', async (t) => {
+  const answers: (() => void)[] = []
+  const model = await startOpenAiServer(t, (_request, response) => {
+    answers.push(() => {
+      complete(response, { sentences: [], sentiment: 0 }, { total_tokens: 20 })
+    })
+  })
+  const { begin } = await startPage(t, {
+    MODEL_URL: model.url,
+    MODEL_NAME: 'small',
+    SERVICE_RATE_LIMIT_CONCURRENCY_CONCURRENT: '1'
+  })
+  const [first, second] = [await begin(), await begin()]
+  await first.signIn('alice')
+  await second.signIn('alice')
+  await first.click('Run')
+  await first.reads('#progress', 'The model is reading…')
+  await first.reads('[data-quota=concurrency]', '1 of 1 requests running.')
+  await second.click('Run')
+  await second.reads('#progress', 'Waiting for a free place…')
+  await second.check(t, 'waiting')
+  answers[0]?.()
+  await first.reads('#progress', 'Done.')
+  await second.reads('#progress', 'The model is reading…')
+  answers[1]?.()
+  await second.reads('#progress', 'Done.')
+  await first.end(t)
+  await second.end(t)
+})
+
 t.test('the page can be used with the keyboard alone', async (t) => {
   const visit = await (await startPage(t)).begin()
   const { keyboard } = visit.page

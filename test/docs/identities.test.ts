@@ -15,7 +15,7 @@ const threeThenRejected = [200, 200, 200, 429]
  * published.
  */
 async function startIssuer (t: Test) {
-  const app = Fastify()
+  const app = Fastify({ forceCloseConnections: true })
   const [{ privateKey, publicKey }, other] = [
     await generateKeyPair('RS256', { extractable: true }),
     await generateKeyPair('RS256')
@@ -33,13 +33,16 @@ async function startIssuer (t: Test) {
   app.get('/keys', async () => ({ keys: [key] }))
   t.teardown(() => app.close())
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  const stop = async () => {
+    await app.close()
+  }
   const sign = async (claims: JWTPayload, { forged = false, kid = key.kid, lasts = 3600 } = {}) =>
     new SignJWT(claims)
       .setIssuedAt()
       .setExpirationTime(Math.floor(Date.now() / 1000) + lasts)
       .setProtectedHeader({ alg: 'RS256', kid })
       .sign(forged ? other.privateKey : privateKey)
-  return { url, sign }
+  return { url, sign, stop }
 }
 
 t.test(
@@ -72,3 +75,17 @@ t.test(
     await t.rejects(programs.run('identities/jwks.ts'), /JWT_ISSUER and JWT_AUDIENCE must be set/)
   }
 )
+
+t.test('a service that cannot read the keys of its issuer refuses no token', async (t) => {
+  const issuer = await startIssuer(t)
+  const address = await programs.run('identities/jwks.ts', {
+    ...three,
+    JWT_ISSUER: issuer.url,
+    JWT_AUDIENCE: 'service'
+  })
+  const token = await issuer.sign({ iss: issuer.url, aud: 'service', sub: 'mira' })
+  await issuer.stop()
+  const headers = { authorization: `Bearer ${token}` }
+  const response = await fetch(`${address}/api/analyze`, { method: 'POST', headers })
+  t.equal(response.status, 503)
+})

@@ -9,8 +9,10 @@ const messageArguments = new Map([
   ['logLine', 3],
   ['logFailure', 2],
   ['#warnOnce', 3],
-  ['#warnEachMinute', 3],
-  ['#failed', 1]
+  ['#failed', 1],
+  // Those of a `MinuteLog`.
+  ['line', 4],
+  ['failure', 3]
 ])
 
 /** Stands for what is inserted into a message, and for what the page leaves out. */

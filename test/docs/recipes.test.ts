@@ -4,10 +4,11 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
+import fastifyWebsocket from '@fastify/websocket'
 import Fastify from 'fastify'
 import OpenAI from 'openai'
 import t from 'tap'
-import quotaPlugin, { localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
+import quotaPlugin, { estimateOf, localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
 import { quotas } from '../../documented/recipes/quotas.js'
 import earlierQuotaPlugin from '../../lib/earlier.js'
 import { hs256, secret, statuses } from '../support/credentials.js'
@@ -22,6 +23,8 @@ import {
   streamPart
 } from '../support/openai-server.js'
 import { Programs } from '../support/programs.js'
+import { listen } from '../support/raw-socket.js'
+import { until } from '../support/until.js'
 
 const programs = Programs.start(t)
 const usage = { prompt_tokens: 12, completion_tokens: 30, total_tokens: 42 }
@@ -51,9 +54,7 @@ t.test('the usage of a model is counted, and the estimate if the caller leaves',
     streamPart(response, 'Two invoices.')
     if (isWhole) endStream(response, usage)
   })
-  const address = await programs.run('recipes/tokens.ts', {
-    MODEL_URL: server.url.replace('/v1', '')
-  })
+  const address = await programs.run('recipes/tokens.ts', { MODEL_URL: server.url })
   const gone = new AbortController()
   const first = await chat(address)
   t.equal(
@@ -88,9 +89,7 @@ for (const [what, usageOf, used] of [
       if (isWhole) endStream(response, used === 42 ? usage : undefined)
       else abandoned.push(once(response, 'close'))
     })
-    const address = await programs.run('recipes/tokens.ts', {
-      MODEL_URL: server.url.replace('/v1', '')
-    })
+    const address = await programs.run('recipes/tokens.ts', { MODEL_URL: server.url })
     await (await chat(address)).text()
     isWhole = false
     const statusesOfThoseWhoLeave: number[] = []
@@ -115,7 +114,7 @@ t.test('a caller with little left gets a shorter answer', async (t) => {
     streamPart(response, 'Two invoices.')
     endStream(response, usage)
   })
-  const environment = { MODEL_URL: server.url.replace('/v1', '') }
+  const environment = { MODEL_URL: server.url }
   const low = await programs.run('recipes/tokens.ts', {
     ...environment,
     SERVICE_RATE_LIMIT_TOKENS_PER_MINUTE: '100'
@@ -134,9 +133,7 @@ t.test('a call that fails before the model responds costs nothing', async (t) =>
     streamPart(response, 'Two invoices.')
     endStream(response, usage)
   })
-  const address = await programs.run('recipes/tokens.ts', {
-    MODEL_URL: server.url.replace('/v1', '')
-  })
+  const address = await programs.run('recipes/tokens.ts', { MODEL_URL: server.url })
   const failed = await chat(address)
   t.equal(failed.status, 500)
   await failed.text()
@@ -144,38 +141,6 @@ t.test('a call that fails before the model responds costs nothing', async (t) =>
   const second = await chat(address)
   t.equal(remaining(second), 5000 - estimate)
   await second.text()
-})
-
-t.test('a service that is ended completes the responses in progress', async (t) => {
-  let answer = (_response: ServerResponse): void => {}
-  const answered = new Promise<ServerResponse>((resolve) => {
-    answer = resolve
-  })
-  const server = await startOpenAiServer(t, (_, response) => {
-    streamPart(response, 'Two ')
-    answer(response)
-  })
-  const service = spawn(process.execPath, ['build/documented/recipes/tokens.js'], {
-    env: plainEnvironment({ PORT: '0', MODEL_URL: server.url.replace('/v1', '') }),
-    stdio: ['ignore', 'pipe', 'inherit']
-  })
-  t.teardown(() => {
-    service.kill('SIGKILL')
-  })
-  const [printed] = await once(service.stdout, 'data')
-  const response = await fetch(`${String(printed).trim()}/chat`, {
-    method: 'POST',
-    // A connection that is kept would keep the service until its time limit for idle ones.
-    headers: { ...bearer('mira'), 'content-type': 'application/json', connection: 'close' },
-    body: '{"prompt":"Which invoices are late?"}'
-  })
-  const exited = once(service, 'exit')
-  service.kill('SIGTERM')
-  const upstream = await answered
-  streamPart(upstream, 'invoices.')
-  endStream(upstream, usage)
-  t.equal(await response.text(), 'Two invoices.')
-  t.same(await exited, [0, null])
 })
 
 t.test('each call of the model in a loop of tools is counted', async (t) => {
@@ -207,137 +172,173 @@ t.test('each call of the model in a loop of tools is counted', async (t) => {
   t.equal(server.requests.length, 4)
 })
 
-t.test(
-  "the body chooses the quota, the usage is counted, and OpenAI's client understands refusals",
-  async (t) => {
-    const server = await startOpenAiServer(t, (request, response) => {
-      if (!request.stream) return complete(response, 'Two invoices.', usage)
-      streamPart(response, 'Two invoices.')
-      endStream(response, usage)
-    })
-    const address = await programs.run('recipes/openai-proxy.ts', { MODEL_URL: server.url })
-    const client = new OpenAI({
-      baseURL: `${address}/v1`,
-      apiKey: hs256({ exp: Math.floor(Date.now() / 1000) + 3600 }),
-      maxRetries: 0
-    })
-    const ask = async (model: string) =>
-      await client.chat.completions.create({
-        model,
-        max_tokens: 4096,
-        messages: [{ role: 'user', content: 'Which invoices are late?' }]
-      })
-    // Six estimates of 4,096 tokens would not fit into 20,000.
-    for (const size of ['small', 'small', 'small', 'large', 'large']) {
-      t.equal((await ask(`${size}-model`)).usage?.total_tokens, 42, size)
-    }
-    let text = ''
-    for await (const { choices } of await client.chat.completions.create({
-      model: 'small-model',
-      max_tokens: 4096,
-      stream: true,
-      messages: []
-    })) {
-      text += choices[0]?.delta.content ?? ''
-    }
-    t.equal(text, 'Two invoices.')
-    t.same(server.requests.at(-1)?.stream_options, { include_usage: true })
-    await t.rejects(ask('small-model'), {
-      status: 429,
-      code: 'rate_limit_exceeded',
-      type: 'requests',
-      message: /^429 The limit of 4 requests is reached. Try again in \d+ s\.$/
-    })
-    const rejected = await ask('large-model').catch((error: unknown) => error)
-    t.ok(
-      rejected instanceof OpenAI.APIError && rejected.headers?.get('x-should-retry') === 'false',
-      'clients do not wait until the next day'
-    )
-    t.match(await ask('unknown-model').catch((error: unknown) => error), { status: 400 })
-    const unauthenticated = await fetch(`${address}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: 'Bearer invalid', 'content-type': 'application/json' },
-      body: '{"model":"small-model","messages":[]}'
-    })
-    matchExactly(
-      t,
-      [unauthenticated.status, await unauthenticated.json()],
-      [401, { error: { code: 'invalid_api_key' } }]
-    )
-  }
-)
+const proxied = { SERVICE_RATE_LIMIT_TOKENS_PER_DAY: '20000' }
 
-/** Sends a request to openai-proxy.ts. */
-async function complain (address: string, fields: object): Promise<Response> {
-  return await fetch(`${address}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${hs256()}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'large-model', messages: [], ...fields })
+/** Starts openai-proxy.ts, with a limit of 20,000 tokens a day. */
+async function startProxy (url: string, environment: Record<string, string> = {}): Promise<string> {
+  return await programs.run('recipes/openai-proxy.ts', {
+    MODEL_URL: url,
+    ...proxied,
+    ...environment
   })
 }
 
-const tools = (description: string): object[] => [
-  { type: 'function', function: { name: 'late', description } }
-]
-const says = (content: unknown): object[] => [{ role: 'user', content }]
-const rareHan = String.fromCodePoint(...Array.from({ length: 600 }, (_, index) => 0x20000 + index))
+/** A client of openai-proxy.ts that does not retry. */
+function clientOf (address: string): OpenAI {
+  const apiKey = hs256({ exp: Math.floor(Date.now() / 1000) + 3600 })
+  return new OpenAI({ baseURL: `${address}/v1`, apiKey, maxRetries: 0 })
+}
 
-for (const [what, fields, output, forwarded] of [
+const question = 'Which invoices are late?'
+const says = (content: unknown): object[] => [{ role: 'user', content }]
+
+/** Sends a request to openai-proxy.ts. */
+async function complain (
+  address: string,
+  fields: object,
+  connection = 'keep-alive'
+): Promise<Response> {
+  return await fetch(`${address}/v1/chat/completions`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${hs256()}`,
+      'content-type': 'application/json',
+      connection
+    },
+    body: JSON.stringify({ model: 'any', messages: says(question), ...fields })
+  })
+}
+
+t.test("OpenAI's client works through the proxy, and each use is counted", async (t) => {
+  const server = await startOpenAiServer(t, (request, response) => {
+    if (request.stream !== true) return complete(response, 'Two invoices.', usage)
+    streamPart(response, 'Two invoices.')
+    endStream(response, request.stream_options?.include_usage === true ? usage : undefined)
+  })
+  const address = await startProxy(server.url)
+  const client = clientOf(address)
+  const messages = [{ role: 'user' as const, content: question }]
+  const completion = await client.chat.completions.create({ model: 'any', messages })
+  t.equal(completion.choices[0]?.message.content, 'Two invoices.')
+  let text = ''
+  for await (const { choices } of await client.chat.completions.create({
+    model: 'any',
+    messages,
+    stream: true
+  })) {
+    text += choices[0]?.delta.content ?? ''
+  }
+  t.equal(text, 'Two invoices.')
+  t.same((await client.models.list()).data, [], 'the list of models is passed on')
+  const next = await complain(address, {})
+  t.equal(remaining(next), 20_000 - 2 * 42 - bound({ messages }), 'and costs nothing')
+  await next.text()
+})
+
+t.test("refusals and errors of the proxy have OpenAI's format", async (t) => {
+  const server = await startOpenAiServer(t, (_, response) => {
+    complete(response, 'late', { prompt_tokens: 20_000, completion_tokens: 1 })
+  })
+  const address = await startProxy(server.url)
+  const client = clientOf(address)
+  const messages = [{ role: 'user' as const, content: question }]
+  const ask = async () => await client.chat.completions.create({ model: 'any', messages })
+  await ask()
+  const rejected = await ask().catch((error: unknown) => error)
+  t.ok(rejected instanceof OpenAI.RateLimitError)
+  t.match(rejected, { status: 429, code: 'rate_limit_exceeded', message: /Maximum 20000 LLM/ })
+  t.ok(
+    rejected instanceof OpenAI.APIError && rejected.headers?.get('x-should-retry') === 'false',
+    'clients do not wait until the next day'
+  )
+  const invalid = await client.chat.completions
+    .create({ model: 'any', messages, max_tokens: 1_000_000 })
+    .catch((error: unknown) => error)
+  t.match(invalid, {
+    status: 400,
+    type: 'invalid_request_error',
+    message: /max_tokens must be <= 16384/
+  })
+  const stranger = new OpenAI({ baseURL: `${address}/v1`, apiKey: 'invalid', maxRetries: 0 })
+  const unauthenticated = { status: 401, code: 'invalid_api_key' }
+  await t.rejects(stranger.chat.completions.create({ model: 'any', messages }), unauthenticated)
+  await t.rejects(stranger.models.list(), unauthenticated)
+})
+
+/** What the proxy holds for a request, at most. */
+function bound (fields: object): number {
+  const body = { model: 'any', messages: says(question), ...fields }
+  const most = estimateOf(body, { output: 1024, image: 1_500 })
+  return most === null ? NaN : most.input + most.output
+}
+
+const tools = (description: string): object[] => [
+  { type: 'function', function: { name: 'late', description, parameters: {} } }
+]
+const picture = (url: string) => [{ type: 'image_url', image_url: { url } }]
+const bytes = `data:image/png;base64,${'A'.repeat(2 * 2 ** 20)}`
+
+for (const [what, fields, least, forwarded] of [
   ['the larger of two maxima', { max_tokens: 1, max_completion_tokens: 4096 }, 4096, {}],
   ['every answer', { max_tokens: 1000, n: 8 }, 8000, {}],
-  ['the bytes of tools', { max_tokens: 1, tools: tools('x'.repeat(9000)) }, 1, {}],
-  ['the bytes of rare characters', { max_tokens: 1, messages: says(rareHan) }, 1, {}],
+  ['tools', { max_tokens: 1, tools: tools('x'.repeat(9000)) }, 9000, {}],
+  ['an image of megabytes', { max_tokens: 1, messages: says(picture(bytes)) }, 1500, {}],
   ['a maximum that it adds', {}, 1024, { max_completion_tokens: 1024 }],
-  ['the maximum of a current model', { max_completion_tokens: 7 }, 7, {}]
+  ['ordinary fields', { top_p: 0.5, stop: ['.'], seed: 7, user: 'm', max_tokens: 9 }, 9, {}]
 ] as const) {
-  t.test(`the proxy estimates ${what}`, async (t) => {
+  t.test(`the proxy estimates ${what}, and passes the request on`, async (t) => {
     const server = await startOpenAiServer(t, (_, response) => {
       complete(response, 'late', usage)
     })
-    const address = await programs.run('recipes/openai-proxy.ts', { MODEL_URL: server.url })
+    const address = await startProxy(server.url)
     const response = await complain(address, fields)
     t.equal(response.status, 200)
     await response.text()
-    const body = { model: 'large-model', messages: [], ...fields }
-    t.equal(remaining(response), 20_000 - Buffer.byteLength(JSON.stringify(body)) - output)
-    t.same(server.requests, [{ ...body, ...forwarded }], 'and adds no second maximum')
+    t.equal(remaining(response), 20_000 - bound(fields))
+    t.ok(bound(fields) >= least)
+    const body = { model: 'any', messages: says(question), ...fields }
+    t.same(server.requests, [{ ...body, ...forwarded }])
   })
 }
 
 t.test('the proxy refuses what its estimate does not cover', async (t) => {
   const server = await startOpenAiServer(t)
-  const address = await programs.run('recipes/openai-proxy.ts', { MODEL_URL: server.url })
-  const picture = { type: 'image_url', image_url: { url: 'https://images.example/1' } }
+  const address = await startProxy(server.url)
   for (const fields of [
-    { max_tokens: 1, max_completion_tokens: 9000 },
-    { max_tokens: 1, n: 100 },
-    { max_tokens: 1, best_of: 20 },
-    { max_tokens: 1, messages: says([picture]) },
-    { max_tokens: 1, tools: [{ type: 'web_search' }] }
+    { max_completion_tokens: 90_000 },
+    { n: 100 },
+    { messages: says('x'.repeat(400_001)) },
+    { messages: says([{ type: 'file', file: { file_id: 'file-1' } }]) },
+    { tools: [{ type: 'web_search' }] }
   ]) {
     const response = await complain(address, fields)
-    t.equal(response.status, 400, await response.text())
+    t.equal(response.status, 400)
+    matchExactly(t, await response.json(), { error: { type: 'invalid_request_error' } })
   }
-  const tooLarge = await complain(address, { max_tokens: 1, tools: tools('x'.repeat(60_000)) })
-  t.same(
-    [tooLarge.status, tooLarge.headers.get('retry-after'), tooLarge.headers.get('x-should-retry')],
-    [429, null, 'false']
-  )
-  matchExactly(t, await tooLarge.json(), {
-    error: { message: 'The request is larger than the limit of 20000 tokens.' }
-  })
   t.same(server.requests, [])
+})
+
+t.test("the proxy passes on a provider's rejection, which costs nothing", async (t) => {
+  const server = await startOpenAiServer(t, (_, response) => {
+    response
+      .writeHead(429, { 'content-type': 'application/json', 'retry-after': '7' })
+      .end('{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded"}}')
+  })
+  const address = await startProxy(server.url)
+  const rejected = await complain(address, {})
+  t.same([rejected.status, rejected.headers.get('retry-after')], [429, '7'])
+  matchExactly(t, await rejected.json(), { error: { message: 'slow down' } })
+  const next = await complain(address, {})
+  t.equal(remaining(next), 20_000 - bound({}))
 })
 
 t.test('a request for which the server of the model does not respond costs nothing', async (t) => {
   const nobody = await listenOnLoopback(createServer())
   await nobody.stop()
-  const address = await programs.run('recipes/openai-proxy.ts', {
-    MODEL_URL: `http://127.0.0.1:${nobody.port}`
-  })
-  const ask = async (model: string) => await complain(address, { model, max_tokens: 4096 })
-  t.same(await statuses(4, () => ask('small-model')), [500, 500, 500, 500])
-  t.equal((await ask('large-model')).status, 500, 'a fifth estimate would not fit into the limit')
+  const address = await startProxy(`http://127.0.0.1:${nobody.port}`)
+  const first = await complain(address, {})
+  matchExactly(t, [first.status, await first.json()], [500, { error: { type: 'server_error' } }])
+  t.equal(remaining(await complain(address, {})), 20_000 - bound({}))
 })
 
 t.test('a call that a time limit ends counts its estimate', async (t) => {
@@ -345,21 +346,118 @@ t.test('a call that a time limit ends counts its estimate', async (t) => {
   const server = await startOpenAiServer(t, (_, response) => {
     if (answerNow) complete(response, 'late', usage)
   })
-  const address = await programs.run('recipes/openai-proxy.ts', {
-    MODEL_URL: server.url,
-    TIME_LIMIT: '200'
-  })
-  const timedOut = await complain(address, { max_tokens: 4096 })
+  const address = await startProxy(server.url, { TIME_LIMIT: '200' })
+  const timedOut = await complain(address, {})
   t.equal(timedOut.status, 500)
-  const estimate = 20_000 - remaining(timedOut)
-  t.ok(estimate > 4096)
   await timedOut.text()
   await server.abandoned
   answerNow = true
-  const second = await complain(address, { max_tokens: 4096 })
+  const second = await complain(address, {})
   t.equal(second.status, 200)
   await second.text()
-  t.equal(remaining(second), 20_000 - 2 * estimate)
+  t.equal(remaining(second), 20_000 - 2 * bound({}))
+})
+
+t.test('a proxy that is ended completes the responses in progress', async (t) => {
+  let answer = (_response: ServerResponse): void => {}
+  const answered = new Promise<ServerResponse>((resolve) => {
+    answer = resolve
+  })
+  const server = await startOpenAiServer(t, (_, response) => {
+    streamPart(response, 'Two ')
+    answer(response)
+  })
+  const service = spawn(process.execPath, ['build/documented/recipes/openai-proxy.js'], {
+    env: plainEnvironment({ PORT: '0', JWT_SECRET: secret, MODEL_URL: server.url }),
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  t.teardown(() => {
+    service.kill('SIGKILL')
+  })
+  const [printed] = await once(service.stdout, 'data')
+  // A connection that is kept would keep the service until its time limit for idle ones.
+  const response = await complain(String(printed).trim(), { stream: true }, 'close')
+  const exited = once(service, 'exit')
+  service.kill('SIGTERM')
+  const upstream = await answered
+  streamPart(upstream, 'invoices.')
+  endStream(upstream, usage)
+  t.match(await response.text(), /invoices\..*\[DONE\]/s)
+  t.same(await exited, [0, null])
+})
+
+t.test('a client that leaves the proxy ends the call, and counts its estimate', async (t) => {
+  const server = await startOpenAiServer(t, (request, response) => {
+    if (request.stream !== true) return complete(response, 'late', usage)
+    streamPart(response, 'Two ')
+  })
+  const address = await startProxy(server.url)
+  const stream = await complain(address, { stream: true })
+  const reader = stream.body?.getReader()
+  await reader?.read()
+  await reader?.cancel()
+  await server.abandoned
+  const next = await complain(address, {})
+  t.equal(remaining(next), 20_000 - bound({ stream: true }) - bound({}))
+})
+
+t.test('a session takes a permit for each response, and passes on audio only', async (t) => {
+  const sent: Record<string, unknown>[] = []
+  const model = Fastify()
+  await model.register(fastifyWebsocket)
+  model.get('/realtime', { websocket: true }, (socket) => {
+    socket.on('message', (message: Buffer) => {
+      const event = JSON.parse(String(message))
+      sent.push(event)
+      const answer = (data: object) => {
+        socket.send(JSON.stringify(data))
+      }
+      if (event.type === 'input_audio_buffer.append') {
+        answer({ type: 'input_audio_buffer.committed' })
+      }
+      if (event.type === 'response.create') {
+        const usage = { total_tokens: 30_000, input_tokens: 20_000, output_tokens: 10_000 }
+        answer({ type: 'response.done', response: { usage } })
+      }
+    })
+  })
+  const port = await listen(model)
+  t.teardown(() => model.close())
+  const address = await programs.run('recipes/realtime.js', {
+    MODEL_URL: `ws://127.0.0.1:${port}/realtime`
+  })
+  const { WebSocket } = createRequire(import.meta.url)('ws')
+  const client = new WebSocket(`${address.replace('http', 'ws')}/realtime`, {
+    headers: { authorization: `Bearer ${hs256()}` }
+  })
+  t.teardown(() => {
+    client.close()
+  })
+  const received: Record<string, unknown>[] = []
+  client.on('message', (message: Buffer) => received.push(JSON.parse(String(message))))
+  await once(client, 'open')
+  await until('the session is set up', () => sent.length === 1)
+  t.match(sent[0], {
+    type: 'session.update',
+    session: { audio: { input: { turn_detection: { create_response: false } } } }
+  })
+  client.send('{"type":"session.update","session":{"max_output_tokens":"inf"}}')
+  // The hour has 50,000 tokens, so there is room for two.
+  for (let turn = 1; turn <= 3; turn++) {
+    client.send('{"type":"input_audio_buffer.append","audio":"AAAA"}')
+    const isOver = () =>
+      received.filter(({ type }) => type === 'response.done' || type === 'error').length === turn
+    await until(`turn ${turn} is over`, isOver)
+  }
+  t.same(
+    sent.slice(1).map(({ type }) => type),
+    [
+      ...['input_audio_buffer.append', 'response.create'],
+      ...['input_audio_buffer.append', 'response.create'],
+      'input_audio_buffer.append'
+    ]
+  )
+  t.match(received.at(-1), { type: 'error', error: { code: 'rate_limit_exceeded' } })
 })
 
 t.test('a service and a worker with one definition share one budget', async (t) => {

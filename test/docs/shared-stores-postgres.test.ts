@@ -1,4 +1,4 @@
-// docs/shared-stores.md lists each table and column of schema.sql, and nothing else.
+// docs/shared-stores.md lists each table, column and sequence of schema.sql, and nothing else.
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 
@@ -23,11 +23,12 @@ t.test('the page lists the tables of the schema with their columns', async (t) =
   }
 })
 
-t.test('the page names tables and functions of the schema only', async (t) => {
+t.test('the page names tables, sequences and functions of the schema only', async (t) => {
   const tables = namesIn(schema, tablePattern)
+  const sequences = namesIn(schema, /CREATE SEQUENCE (\w+)/g)
   const functions = namesIn(schema, /^CREATE OR REPLACE FUNCTION (\w+)/gm)
   const listed = namesIn(postgres, /^\| `(llm_quota\w*)` \|/gm)
-  t.same(listed, tables)
+  t.same(listed, [...tables, ...sequences])
   const named = new Set(namesIn(page, /`(llm_quota\w*)`/g))
   const others = [...named].filter((name) => !listed.includes(name))
   t.same(others.filter((name) => !functions.includes(name)), [])

@@ -310,6 +310,29 @@ t.test('a call of a server that hangs ends after the time limit', async (t) => {
   await server.abandoned
 })
 
+t.test('a request without a free place waits for one, and its caller sees it', async (t) => {
+  const answers: (() => void)[] = []
+  const service = await start(
+    t,
+    (_request, response) => {
+      answers.push(() => {
+        complete(response, { sentences: [], sentiment: 0 }, usage)
+      })
+    },
+    { SERVICE_RATE_LIMIT_CONCURRENCY_CONCURRENT: '1' }
+  )
+  const ask = async () => (await service.as('alice', '/api/analyze', analysis)).status
+  const waiting = async () =>
+    Object(await (await service.as('alice', '/api/quota')).json()).waiting
+  const [first, second] = [ask(), ask()]
+  await until('one waits', async () => answers.length === 1 && (await waiting()) === 1)
+  answers[0]?.()
+  await until('it has a place', () => answers.length === 2)
+  t.equal(await waiting(), 0)
+  answers[1]?.()
+  t.same(await Promise.all([first, second]), [200, 200])
+})
+
 for (const [what, path, request] of [
   ['an operation', '/api/analyze', analysis],
   ['a stream', stream, {}]
@@ -336,8 +359,8 @@ for (const [what, path, request] of [
         .catch(() => 'gone')
       await asked
       t.equal(
-        (await service.as('alice', '/api/analyze', analysis)).status,
-        429,
+        (await service.standing('alice'))['concurrency']?.remaining,
+        0,
         'the only place is taken'
       )
       gone.abort()

@@ -387,6 +387,13 @@ t.test('usageOf reads a line of a batch', async (t) => {
   t.strictSame(numbersOf(ofAnthropic), ['m-1', 150, 100, 0, 0, 50, 0])
 })
 
+t.test('usageOf reads a usage that it has returned, such as that of a reader', async (t) => {
+  const usage = usageOf({ model: 'any', usage: { prompt_tokens: 12, completion_tokens: 30 } })
+  t.strictSame(usageOf(usage), usage)
+  t.strictSame(usageOf(JSON.parse(JSON.stringify(usage))), usage)
+  t.equal(usageOf({ ...usage, total: 0, input: 0, output: 0 }), null)
+})
+
 t.test('usageOf reads the last usage of an array, as Gemini streams it', async (t) => {
   const parts = [{ usageMetadata: { promptTokenCount: 9 } }, ofGemini.providerMetadata.google, {}]
   t.strictSame(numbersOf(parts), [null, 150, 100, 64, 0, 50, 20])

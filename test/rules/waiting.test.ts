@@ -1,10 +1,10 @@
 // docs/rules.md, "Waiting": what a request waits for, how long, and how its wait ends. In virtual
 // time. Who is next is in line.test.ts, and callers who leave are in leaving.test.ts.
 import { setImmediate as turn } from 'node:timers/promises'
-import type { FastifyReply } from 'fastify'
+import Fastify, { type FastifyReply } from 'fastify'
 import { Registry } from 'prom-client'
 import t from 'tap'
-import {
+import quotaPlugin, {
   callerKey,
   localAuthentication,
   type Demand,
@@ -565,4 +565,44 @@ t.test('metrics and the log say who waits and how long', async (t) => {
       { quota: 'slots', waited: 1000, msg: 'the quota refuses the request' }
     ]
   )
+})
+
+// A value of `wait`, and what the error says of it.
+const invalid: [wait: unknown, message: RegExp][] = [
+  [0, /quotas\.slots\.wait must be a number of milliseconds from 1 to 300000, .*; it got 0/],
+  [0.5, /it got 0\.5/],
+  [300_001, /it got 300001/],
+  [Infinity, /it got Infinity/],
+  [NaN, /it got NaN/],
+  ['1000', /or \{ timeout, queue \}; it got "1000"/],
+  [null, /it got null/],
+  [true, /it got true/],
+  [() => 1000, /it got a function/],
+  [{}, /quotas\.slots\.wait\.timeout must be a number .*; it got undefined/],
+  [{ queue: 5 }, /wait\.timeout must be a number .*; it got undefined/],
+  [{ timeout: 0 }, /wait\.timeout must be a number .*; it got 0/],
+  [{ timeout: 1000, queue: 0 }, /wait\.queue must be an integer of at least 1; it got 0/],
+  [{ timeout: 1000, queue: 1.5 }, /wait\.queue must be an integer .*; it got 1\.5/],
+  [{ timeout: 1000, queue: Infinity }, /wait\.queue must be an integer .*; it got Infinity/],
+  [{ timeout: 1000, most: 5 }, /wait\.most does not exist; .* timeout, queue/]
+]
+t.test('start-up fails on a wait that is not possible', async (t) => {
+  for (const [wait, message] of invalid) {
+    const options = JSON.parse('{}')
+    options.quotas = { slots: { concurrent: 1, wait } }
+    await t.rejects(
+      async () => {
+        await Fastify().register(quotaPlugin, options)
+      },
+      { code: 'FST_ERR_LLM_QUOTA_OPTION', message },
+      String(message)
+    )
+  }
+  const ofPlugin: object = { wait: 1000 }
+  await t.rejects(async () => {
+    await Fastify().register(quotaPlugin, ofPlugin)
+  }, { message: /the option wait must be defined in quotas/ })
+  for (const wait of [1, 300_000, { timeout: 1, queue: 1 }, undefined]) {
+    await Fastify().register(quotaPlugin, { quotas: { slots: { concurrent: 1, wait } } })
+  }
 })

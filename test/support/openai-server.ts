@@ -14,6 +14,7 @@ export interface ChatRequest {
     readonly json_schema: { readonly name: string; readonly schema: object }
   }
   readonly stream_options?: { readonly include_usage: boolean }
+  readonly [field: string]: unknown
 }
 
 /** Answers a request, in any way that a server can. */
@@ -48,6 +49,10 @@ export async function startOpenAiServer (
     response.once('close', () => {
       if (!response.writableFinished) abandon()
     })
+    if (request.method === 'GET') {
+      response.end('{"object":"list","data":[]}')
+      return
+    }
     readJson(request)
       .then((body) => {
         const chat = body as ChatRequest

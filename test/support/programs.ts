@@ -57,8 +57,9 @@ export class Programs {
   ): Promise<string> {
     this.#lines = []
     this.#failure = undefined
+    const folder = program.endsWith('.ts') ? 'build/documented' : 'documented'
     this.#process.send({
-      program: `build/documented/${program.replace(/ts$/, 'js')}`,
+      program: `${folder}/${program.replace(/ts$/, 'js')}`,
       environment: { PORT: '0', JWT_SECRET: secret, ...environment }
     })
     return await this.printed(until)

@@ -4,6 +4,7 @@ import {
   InsuredQuotaStore,
   MemoryQuotaStore,
   quotaPlugin,
+  ShardedQuotaStore,
   type Operation,
   type QuotaDecision,
   type QuotaOptions,
@@ -80,7 +81,8 @@ const insured: InsuredQuotaStore = new InsuredQuotaStore({
 })
 const stores: QuotaStore[] = [
   new RedisQuotaStore({ client: new Redis() }),
-  new RedisQuotaStore({ client: new Cluster([]) }),
+  new RedisQuotaStore({ client: new Cluster([]), keyPrefix: 'quota:{a}:' }),
+  new ShardedQuotaStore([insured]),
   new PostgresQuotaStore({ pool: { query } }),
   insured
 ]

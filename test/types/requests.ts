@@ -1,6 +1,7 @@
 // What takes a request takes any: that of HTTP/2, of a typed route, or of a type provider.
 // Compiled, and not run.
 import type { Http2SecureServer } from 'node:http2'
+import type { Readable } from 'node:stream'
 import { Type, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, {
   type FastifyReply,
@@ -140,6 +141,9 @@ export async function permits (request: SecureChat): Promise<number | null> {
   const permit: QuotaPermit = await app.quotaAcquire(alice, { chat }, { reference: '7', signal })
   await app.quotaAcquire({ chat: alice, organisation: alice }, { chat: null, organisation: 1 })
   await app.quotaAcquire(request, ['chat'] as const)
+  await permit.chargeUsage({ total_tokens: 256 })
+  const resumed: QuotaPermit = app.quotaResume(await permit.handOver())
+  const body: Readable = resumed.meter(null, { interrupted: ({ usage }) => usage })
   // @ts-expect-error A unit has a name.
   permit.granted()
   // @ts-expect-error A cost is a number or a range.
@@ -150,7 +154,7 @@ export async function permits (request: SecureChat): Promise<number | null> {
   await permit.charge({ tokens: '256' })
   // @ts-expect-error It is the permit of the hook.
   request.quota = permit
-  return refusal?.limit ?? granted ?? permit.granted('tokens')
+  return refusal?.limit ?? granted ?? body.readableLength
 }
 
 /** Functions for the requests of a server with HTTP/2, of a typed route, and of any route. */

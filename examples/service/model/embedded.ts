@@ -28,14 +28,14 @@ export class EmbeddedModel implements Model {
   async ask<Name extends keyof Questions>(
     name: Name,
     question: Questions[Name],
-    { signal, charge }: Call
+    { signal, chargeUsage }: Call
   ): Promise<Answer<Name>> {
     if (this.#threads.queueSize >= maxQueue) throw new ModelBusy()
     const { answer, tokens }: Counted<Answer<Name>> = await this.#threads.run(question, {
       name,
       signal
     })
-    charge(tokens)
+    chargeUsage(tokens === 0 ? null : { total_tokens: tokens })
     return answer
   }
 

@@ -68,8 +68,8 @@ export function mostAnswered (text: string): number {
 export interface Call {
   /** Ends the call: its time is over, or its client has disconnected. */
   readonly signal: AbortSignal
-  /** Reports the tokens that the call has used; null if they are unknown. */
-  charge(tokens: number | null): void
+  /** Reports what the call has used, as the model's server states it; null if it does not. */
+  chargeUsage(usage: unknown): void
 }
 
 /** The model behind the four operations. */

@@ -1,5 +1,5 @@
 import type { Static, TSchema } from '@fastify/type-provider-typebox'
-import { usageOf } from 'fastify-llm-quota'
+import { UsageReader } from 'fastify-llm-quota'
 import { OpenAI } from 'openai'
 import { Value } from 'typebox/value'
 import { ModelUnusable } from '../plugins/errors.js'
@@ -53,7 +53,7 @@ export class RemoteModel implements Model {
   async ask<Name extends keyof Questions>(
     name: Name,
     question: Questions[Name],
-    { signal, charge }: Call
+    { signal, chargeUsage }: Call
   ): Promise<Answer<Name>> {
     const schema = answers[name]
     const format = {
@@ -65,9 +65,9 @@ export class RemoteModel implements Model {
       max_tokens: mostAnswered(question.text),
       response_format: format
     }
-    const { choices, usage } = await this.#client.chat.completions.create(request, { signal })
-    charge(usageOf(usage)?.total ?? null)
-    return checked(schema, choices?.[0]?.message?.content ?? '')
+    const completion = await this.#client.chat.completions.create(request, { signal })
+    chargeUsage(completion)
+    return checked(schema, completion.choices?.[0]?.message?.content ?? '')
   }
 
   async * stream (text: string, call: Call): AsyncGenerator<Sentence> {
@@ -77,13 +77,13 @@ export class RemoteModel implements Model {
       stream: true as const,
       stream_options: { include_usage: true }
     }
-    let [line, finished, used]: [string, boolean, number | null] = ['', false, null]
-    for await (const {
-      choices: [choice],
-      usage
-    } of await this.#client.chat.completions.create(request, { signal: call.signal })) {
-      // Some servers send zeros, or the usage so far, with each chunk.
-      used = usageOf(usage)?.total ?? used
+    const reader = new UsageReader()
+    let line = ''
+    let finished = false
+    const stream = await this.#client.chat.completions.create(request, { signal: call.signal })
+    for await (const chunk of stream) {
+      reader.read(chunk)
+      const [choice] = chunk.choices
       const lines = (line + (choice?.delta?.content ?? '')).split('\n')
       line = lines.pop() ?? ''
       for (const whole of lines) yield * sentenceIn(whole)
@@ -91,7 +91,7 @@ export class RemoteModel implements Model {
     }
     // Only at the end, so that whoever leaves before pays the estimate. The loop also ends where
     // the call was aborted.
-    if (!call.signal.aborted) call.charge(used)
+    if (!call.signal.aborted) call.chargeUsage(reader.usage)
     yield * sentenceIn(line)
     if (!finished) throw new ModelUnusable()
   }

@@ -30,7 +30,9 @@ const longest = 5000
 /** Draws the form that runs an operation. */
 export function runCard () {
   const full = fullQuota()
-  const { operation, running, progress, problem, length = sample.length } = state
+  const { operation, running, problem, length = sample.length } = state
+  const progress =
+    running !== null && state.waiting > 0 ? 'Waiting for a free place…' : state.progress
   return html` <section
     id="operations"
     class="card"

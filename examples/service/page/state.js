@@ -3,6 +3,7 @@ const nothingRun = { running: null, progress: '', problem: '', rejection: '', an
 const nothingRead = {
   caller: '',
   quotas: null,
+  waiting: 0,
   readAt: 0,
   marks: [],
   seenFrom: 0,

@@ -25,7 +25,7 @@ export default createPlugin(
   { name: 'model', dependencies: ['environment'] }
 )
 
-/** Returns a call of the model for a request. Its tokens are charged to the caller. */
+/** Returns a call of the model for a request. Its usage is charged to the caller. */
 export function callOf (request: FastifyRequest, reply: FastifyReply): Call {
   const {
     server,
@@ -39,6 +39,6 @@ export function callOf (request: FastifyRequest, reply: FastifyReply): Call {
   if (socket.destroyed) gone.abort()
   return {
     signal: AbortSignal.any([gone.signal, AbortSignal.timeout(server.config.MODEL_TIMEOUT)]),
-    charge: (tokens) => request.quota.charge(tokens)
+    chargeUsage: (usage) => request.quota.chargeUsage(usage)
   }
 }

@@ -45,6 +45,7 @@ const quota: FastifyPluginAsyncTypebox = async function quota (app) {
       const authentication = authenticationOf(request)
       return {
         caller: authentication && callerKey(authentication),
+        waiting: app.waitingOf(request),
         quotas: standings.filter((standing) => standing !== null)
       }
     }

@@ -10,7 +10,8 @@
 -- * What a call costs does not grow with the callers, or with what others have left: rows are found
 --   by their keys, and a call deletes at most 1,000 rows of each kind that have had their time. The
 --   server plans a statement once, perhaps for an empty table; the settings of llm_quota_decide
---   have it choose the plan that also suits a million rows.
+--   have it choose the plan that also suits a million rows. With a cap on callers, a call with new
+--   ones counts the rows of their quotas, as many as the cap.
 -- * The sum of the journal's rows of a window is what the window counts: wherever the column
 --   `journaled` changes, the same function writes the difference.
 --
@@ -92,6 +93,10 @@ IF to_regclass('llm_quota') IS NULL THEN
     ) PARTITION BY RANGE (window_end);
     CREATE TABLE llm_quota_journal_rest PARTITION OF llm_quota_journal DEFAULT;
   END IF;
+
+  -- Until when everything that has had its time is deleted. A sequence has no old versions, which the
+  -- server would read again and again as long as another transaction with an old snapshot is open.
+  CREATE SEQUENCE llm_quota_cleaned MINVALUE 0;
 
   -- What a request asks of a quota, or a standing: `Demand` of lib/store/store.ts.
   CREATE TYPE llm_quota_demand AS (
@@ -215,26 +220,52 @@ LANGUAGE sql VOLATILE AS $function$
   SELECT coalesce(given_time, floor(date_part('epoch', clock_timestamp()) * 1000)::bigint)
 $function$;
 
--- Deletes what has had its time, at most 1,000 rows of each kind. A call writes fewer rows, so
--- nothing piles up.
+-- Deletes what has had its time, once a second, and at most 1,000 rows of each kind: the next call
+-- goes on if there are more. A call writes fewer rows, so nothing piles up. It looks only at what
+-- has had its time since the last look: beside an old snapshot, what was deleted before is still
+-- there to be read. Once an hour it looks at all, because a call that was rolled back has deleted
+-- nothing.
 CREATE OR REPLACE FUNCTION llm_quota_clean(moment bigint, place_duration bigint) RETURNS void
 LANGUAGE plpgsql AS $function$
+DECLARE
+  cleaned bigint := coalesce(pg_sequence_last_value('llm_quota_cleaned'::regclass), 0);
+  after bigint := CASE WHEN moment / 3600000 = cleaned / 3600000 THEN cleaned ELSE 0 END;
+  deleted bigint;
+  most_deleted bigint;
 BEGIN
+  IF moment BETWEEN cleaned AND cleaned + 999 THEN
+    RETURN;
+  END IF;
+  IF moment < cleaned THEN
+    -- The clock was set back.
+    UPDATE llm_quota_places AS place SET ends = moment + place_duration
+    WHERE place.ends > moment + place_duration;
+  END IF;
+
   DELETE FROM llm_quota AS stored WHERE stored.ctid = ANY (ARRAY(
-    SELECT dead.ctid FROM llm_quota AS dead WHERE dead.dead_from <= moment
+    SELECT dead.ctid FROM llm_quota AS dead
+    WHERE dead.dead_from > after AND dead.dead_from <= moment
     ORDER BY dead.dead_from LIMIT 1000
   ));
+  GET DIAGNOSTICS most_deleted = ROW_COUNT;
   DELETE FROM llm_quota_once AS stored WHERE stored.ctid = ANY (ARRAY(
-    SELECT dead.ctid FROM llm_quota_once AS dead WHERE dead.dead_from <= moment
+    SELECT dead.ctid FROM llm_quota_once AS dead
+    WHERE dead.dead_from > after AND dead.dead_from <= moment
     ORDER BY dead.dead_from LIMIT 1000
   ));
+  GET DIAGNOSTICS deleted = ROW_COUNT;
+  most_deleted := greatest(most_deleted, deleted);
   DELETE FROM llm_quota_places AS place WHERE place.ctid = ANY (ARRAY(
-    SELECT ended.ctid FROM llm_quota_places AS ended WHERE ended.ends <= moment
+    SELECT ended.ctid FROM llm_quota_places AS ended
+    WHERE ended.ends > after AND ended.ends <= moment
     ORDER BY ended.ends LIMIT 1000
   ));
-  -- After the clock was set back.
-  UPDATE llm_quota_places AS place SET ends = moment + place_duration
-  WHERE place.ends > moment + place_duration;
+  GET DIAGNOSTICS deleted = ROW_COUNT;
+  most_deleted := greatest(most_deleted, deleted);
+
+  IF most_deleted < 1000 THEN
+    PERFORM setval('llm_quota_cleaned', moment);
+  END IF;
 END $function$;
 
 -- Settles: only the window that has counted changes, and nothing falls below 0. Several settlements
@@ -380,7 +411,12 @@ BEGIN
   ) VALUES (
     demand.counters, demand.caller, 0, 0, 0, this_period,
     coalesce(demand.window_end, moment + demand.window_length), demand.window_end IS NOT NULL,
-    demand.window_id, moment + demand.window_length + 60000, 0
+    demand.window_id,
+    -- A window whose start a caller can move is kept for longer, so that it stays open until then.
+    60000 + greatest(
+      demand.window_end, coalesce(demand.window_start, moment) + demand.window_length
+    ),
+    0
   )
   ON CONFLICT (counters, caller) DO UPDATE SET count = 0, held = 0, held_before = 0,
     period = excluded.period, ends = excluded.ends, is_zoned = excluded.is_zoned,
@@ -611,6 +647,7 @@ BEGIN
   DELETE FROM llm_quota;
   DELETE FROM llm_quota_places;
   DELETE FROM llm_quota_once;
+  PERFORM setval('llm_quota_cleaned', 0);
 END $function$;
 
 -- Returns a page of callers as JSON, from one caller on: with an open window, or with places. Each
