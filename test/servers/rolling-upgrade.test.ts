@@ -81,9 +81,7 @@ async function countTogether (
   }
   t.equal(admitted.length, 4, 'the places of both')
   for (const { store, acquisitions } of admitted) {
-    for (const each of acquisitions) {
-      await store.settle(each?.receipt, { count: 1, held: 1 })
-    }
+    for (const each of acquisitions) await store.settle(each?.receipt, { count: 1, held: 1 })
   }
   for (const store of [one, next]) {
     matchExactly(t, await Promise.all(demands.map((each) => store.peek(each))), [
