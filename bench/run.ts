@@ -4,6 +4,7 @@
 import { measureCallers } from './callers.js'
 import { measureLongest } from './longest.js'
 import { measureMemory } from './memory.js'
+import { measureMeter } from './meter.js'
 import { measureService } from './service.js'
 import { measureInstructions, measurePostgres, measureRedis } from './shared.js'
 import { tableOf, type Row } from './table.js'
@@ -15,7 +16,8 @@ const measurements: Record<string, () => Promise<Row[]>> = {
   postgres: measurePostgres,
   service: measureService,
   callers: measureCallers,
-  longest: measureLongest
+  longest: measureLongest,
+  meter: measureMeter
 }
 
 const chosen = process.argv.slice(2)
