@@ -1,9 +1,11 @@
 // npm run bench [-- <part> ...]: measures, and prints the tables of docs/benchmarks.md. The parts
 // are memory, redis, instructions (of Redis) and postgres (the costs of a request), service
-// (requests a second), callers (bytes a caller) and longest (the longest script and statement).
+// (requests a second), callers (bytes a caller), longest (the longest script and statement) and
+// meter (megabytes of a model's stream a second).
 import { measureCallers } from './callers.js'
 import { measureLongest } from './longest.js'
 import { measureMemory } from './memory.js'
+import { measureMeter } from './meter.js'
 import { measureService } from './service.js'
 import { measureInstructions, measurePostgres, measureRedis } from './shared.js'
 import { tableOf, type Row } from './table.js'
@@ -15,7 +17,8 @@ const measurements: Record<string, () => Promise<Row[]>> = {
   postgres: measurePostgres,
   service: measureService,
   callers: measureCallers,
-  longest: measureLongest
+  longest: measureLongest,
+  meter: measureMeter
 }
 
 const chosen = process.argv.slice(2)

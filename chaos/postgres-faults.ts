@@ -57,7 +57,7 @@ export const postgresFaults: Readonly<Record<string, Fault<PostgresNode>>> = {
       async begin () {
         pool = node.administrator()
         await pool.query('BEGIN')
-        await pool.query('LOCK TABLE llm_quota, llm_quota_counters, llm_quota_places')
+        await pool.query('LOCK TABLE llm_quota, llm_quota_places')
       },
       async end () {
         await pool?.query('ROLLBACK')

@@ -60,12 +60,10 @@ class MeteredBody extends Readable {
     this.#onEnd = onEnd
   }
 
+  // Functions of the promise instead of an async function, which would take a third more time for
+  // each part of 300 bytes.
   override _read (): void {
-    this.#pull().catch((error: unknown) => {
-      this.#end('source')
-      this.#source.cancel(error)
-      this.destroy(error instanceof Error ? error : new Error('the body failed', { cause: error }))
-    })
+    this.#source.next().then(this.#take, this.#fail)
   }
 
   override _destroy (error: Error | null, callback: (error: Error | null) => void): void {
@@ -77,19 +75,30 @@ class MeteredBody extends Readable {
   }
 
   /** Passes the next bytes on, or ends the stream. */
-  async #pull (): Promise<void> {
-    let bytes = await this.#source.next()
-    // An empty part would make the stream wait for a read that does not come.
-    while (bytes?.length === 0) bytes = await this.#source.next()
+  readonly #take = (part: Part): void => {
     if (this.destroyed) return
-    if (bytes === null) {
+    if (part.done === true) {
       this.#reader.end()
       this.#end(this.#reader.hasLastChunk ? null : 'source')
       this.push(null)
       return
     }
-    this.#reader.write(bytes)
-    this.push(bytes)
+    const { value } = part
+    if (!(value instanceof Uint8Array)) {
+      this.#fail(new TypeError(`the body must consist of bytes; it got ${format(value)}`))
+      return
+    }
+    this.#reader.write(value)
+    // An empty part would make the stream wait for a read that does not come.
+    if (value.length === 0) this._read()
+    else this.push(value)
+  }
+
+  readonly #fail = (error: unknown): void => {
+    if (this.destroyed) return
+    this.#end('source')
+    this.#source.cancel(error)
+    this.destroy(error instanceof Error ? error : new Error('the body failed', { cause: error }))
   }
 
   #end (by: BodyEnd['by']): void {
@@ -100,16 +109,21 @@ class MeteredBody extends Readable {
   }
 }
 
+/** What a source returns: its next bytes, or that there are no more. */
+interface Part {
+  readonly done?: boolean | undefined
+  readonly value?: unknown
+}
+
 /** Where the bytes come from. */
 interface Source {
-  /** Resolves with the next bytes; null if there are no more. */
-  next(): Promise<Uint8Array | null>
+  next(): Promise<Part>
   /** Tells the source that nobody reads it any more. Never throws. */
   cancel(reason: unknown): void
 }
 
 function sourceOf (body: ModelBody): Source {
-  if (body === null) return { next: async () => null, cancel: () => {} }
+  if (body === null) return { next: async () => ({ done: true }), cancel: () => {} }
   if ('getReader' in body) return sourceOfWebStream(body)
   return sourceOfIterable(body)
 }
@@ -117,7 +131,7 @@ function sourceOf (body: ModelBody): Source {
 function sourceOfWebStream (body: ReadableStream<Uint8Array>): Source {
   const reader = body.getReader()
   return {
-    next: async () => bytesIn(await reader.read()),
+    next: () => reader.read(),
     cancel: (reason) => ignoreRejection(reader.cancel(reason))
   }
 }
@@ -125,17 +139,11 @@ function sourceOfWebStream (body: ReadableStream<Uint8Array>): Source {
 function sourceOfIterable (body: AsyncIterable<Uint8Array>): Source {
   const iterator = body[Symbol.asyncIterator]()
   return {
-    next: async () => bytesIn(await iterator.next()),
+    next: () => iterator.next(),
     cancel: (reason) => {
       // The iterator of a stream of Node.js would end only after the next bytes.
       if ('destroy' in body && typeof body.destroy === 'function') body.destroy()
       else ignoreRejection(iterator.return?.(reason))
     }
   }
-}
-
-function bytesIn ({ done, value }: { done?: boolean; value?: unknown }): Uint8Array | null {
-  if (done === true) return null
-  if (value instanceof Uint8Array) return value
-  throw new TypeError(`the body must consist of bytes; it got ${format(value)}`)
 }

@@ -30,7 +30,7 @@ export interface ModelUsage extends TokenCounts {
  * writes, such as arguments of tools, is never read.
  *
  * @param value A usage object, or what holds one: the body of a response, the last chunk of a
- *   stream, or a result or step of the AI SDK. A `ModelUsage` is returned as it is. Pass the AI SDK's whole result: its
+ *   stream, a result or step of the AI SDK, or a `ModelUsage`. Pass the AI SDK's whole result: its
  *   `providerMetadata` has cached input that its `usage` leaves out.
  * @returns The usage; null if none is stated, or if all its numbers are 0, which servers send
  *   before they know. Never an estimate.
@@ -49,7 +49,7 @@ export interface ModelUsage extends TokenCounts {
 export function usageOf (value: unknown): ModelUsage | null {
   if (Array.isArray(value)) return usageOfLast(value)
   if (!isObject(value)) return null
-  if (isModelUsage(value)) return value.total > 0 ? value : null
+  if (isModelUsage(value)) return withTotal(value)
   const counts = countsOf(value, deepest)
   return counts === null ? null : { model: modelOf(value), ...counts }
 }
@@ -61,6 +61,12 @@ function isModelUsage (value: object): value is ModelUsage {
   const model = propertyOf(value, 'model')
   if (model !== null && typeof model !== 'string') return false
   return numberNames.every((name) => isNatural(propertyOf(value, name)))
+}
+
+/** A host can have changed one of the numbers. */
+function withTotal (usage: ModelUsage): ModelUsage | null {
+  const total = Math.max(usage.total, usage.input + usage.output)
+  return total > 0 && isNatural(total) ? { ...usage, total } : null
 }
 
 /** How deep objects that hold a usage can be nested. Bounded, as an object can contain itself. */

@@ -1,7 +1,11 @@
 // docs/rules.md, "Costs": what usageOf, UsageReader and a meter read of what servers send.
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
 import t from 'tap'
 import { UsageReader, usageOf, type ModelUsage } from '../../lib/index.js'
+import type { BodyEnd } from '../../lib/model/meter.js'
 import { bodyOf, meteredInParts } from '../support/metered.js'
+import { assertProperty } from '../support/property.js'
 import { recordedAnswers, type RecordedAnswer } from '../support/recorded-answers.js'
 
 for (const answer of recordedAnswers) {
@@ -21,22 +25,33 @@ for (const answer of recordedAnswers) {
 
   t.test(`a meter reads it, and passes each byte on, wherever it is cut: ${name}`, async (t) => {
     const body = bodyOf(answer)
-    for (let length = 1; length <= body.length; length = Math.ceil(length * 1.7)) {
-      const { bytes, end } = await meteredInParts(body, length)
+    for (const length of [1, 3, 20, 300, body.length]) {
+      const { bytes, end } = await meteredInParts(body, [length])
       t.ok(body.equals(bytes))
-      t.strictSame(
-        end,
-        {
-          usage: expectedOf(answer),
-          textBytes: answer.textBytes,
-          isComplete: answer.isComplete,
-          by: null,
-          isReadable: true
-        },
-        `in parts of ${length} bytes`
-      )
+      t.strictSame(readIn(end), expectedReadIn(answer), `in parts of ${length} bytes`)
     }
   })
+}
+
+t.test('a meter reads the same wherever a body is cut', async (t) => {
+  const lengths = fc.array(fc.integer({ min: 1, max: 200 }), { minLength: 1, maxLength: 20 })
+  const property = fc.asyncProperty(fc.constantFrom(...recordedAnswers), lengths, async (
+    answer,
+    cuts
+  ) => {
+    const { end } = await meteredInParts(bodyOf(answer), cuts)
+    assert.deepEqual(readIn(end), expectedReadIn(answer))
+  })
+  await t.resolves(assertProperty(property, { numRuns: 500 }))
+})
+
+function readIn ({ usage, textBytes, isComplete, isReadable }: BodyEnd): Partial<BodyEnd> {
+  return { usage, textBytes, isComplete, isReadable }
+}
+
+function expectedReadIn (answer: RecordedAnswer): Partial<BodyEnd> {
+  const { textBytes, isComplete } = answer
+  return { usage: expectedOf(answer), textBytes, isComplete, isReadable: true }
 }
 
 function expectedOf ({ usage }: RecordedAnswer): ModelUsage | null {

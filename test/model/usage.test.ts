@@ -378,6 +378,13 @@ for (const [rule, result, expected] of results) {
   })
 }
 
+t.test('usageOf takes a ModelUsage, also one whose numbers a host has changed', async (t) => {
+  const usage = usageOf({ model: 'm-1', usage: { prompt_tokens: 100, completion_tokens: 50 } })
+  t.strictSame(usageOf(usage), usage)
+  t.strictSame(numbersOf({ ...usage, output: 70 }), ['m-1', 170, 100, 0, 0, 70, 0])
+  t.equal(usageOf({ ...usage, total: 0, input: 0, output: 0 }), null)
+})
+
 t.test('usageOf reads a line of a batch', async (t) => {
   const usage = { prompt_tokens: 100, completion_tokens: 50 }
   const ofOpenai = { custom_id: 'c', response: { status_code: 200, body: { model: 'm-1', usage } } }

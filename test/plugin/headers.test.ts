@@ -12,6 +12,7 @@ import {
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
+import { createHost } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
 import { alice, analyze, asAlice, createService, statuses } from '../support/service.js'
 
@@ -165,3 +166,26 @@ t.test(
     t.notOk('ratelimit' in response.headers)
   }
 )
+
+t.test('a quota with rateLimitHeaders false has no item in the headers', async (t) => {
+  const { ask } = await createHost(['default', 'service'], {
+    quotas: { service: { perMinute: 90, rateLimitHeaders: false } },
+    rateLimitHeaders: 'draft-10'
+  })
+  const { headers } = await ask()
+  t.same(
+    [headers['ratelimit-policy'], headers.ratelimit],
+    ['"default";q=10;w=60', '"default";r=9;t=60']
+  )
+})
+
+t.test('without rateLimitHeaders, refuse leaves the headers of the host alone', async (t) => {
+  const { app } = await createHost([], { quotas: { none: { perMinute: () => 0 } } })
+  app.post('/call', async (request, reply) => {
+    reply.raw.setHeader('RateLimit', '"of-the-host";r=1')
+    const permit = await app.quotaAcquire(request, 'none')
+    return permit.refuse(reply)
+  })
+  const { statusCode, headers } = await app.inject({ method: 'POST', url: '/call' })
+  t.same([statusCode, headers.ratelimit], [429, '"of-the-host";r=1'])
+})

@@ -39,9 +39,9 @@ class CountingStore extends MemoryQuotaStore {
     return acquisitions
   }
 
-  override settle (receipt: unknown, less: Settled): void {
+  override settle (receipt: unknown, less: Settled): boolean {
     if (less.count === 1 && less.held === 1) this.freed += 1
-    super.settle(receipt, less)
+    return super.settle(receipt, less)
   }
 
   get concurrent (): number {

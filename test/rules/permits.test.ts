@@ -563,7 +563,11 @@ t.test(
     const { app, store } = await createHost([], {
       quotas: {
         number: { ...tokens, unreported: 7 },
-        function: { ...tokens, unreported: (request) => (request === null ? 8 : 1) }
+        function: {
+          perMinute: { tokens: 50 },
+          cost: 3,
+          unreported: (request) => (request === null ? 8 : 1)
+        }
       }
     })
     const permit = await app.quotaAcquire(localAuthentication('job'), ['number', 'function'])

@@ -6,10 +6,12 @@ import quotaPlugin, {
   MemoryQuotaStore,
   type QuotaStore,
   type RefusalBody,
-  type RefusalBodyWriter
+  type RefusalBodyWriter,
+  type QuotaDefinition
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 import { matchExactly } from '../support/match-exactly.js'
+import { createHost } from '../support/quota-host.js'
 import { alice, analyze, asAlice, captureLog, createService, statuses } from '../support/service.js'
 
 const unauthenticated =
@@ -470,3 +472,61 @@ t.test(
     t.same(log.errors(), [])
   }
 )
+
+t.test('a request that can never be admitted is told so, and not to wait', async (t) => {
+  const rows: [definition: QuotaDefinition, message: string][] = [
+    [
+      { perMinute: 10, cost: 11 },
+      'The request needs more than the maximum of 10 LLM requests per minute.'
+    ],
+    [
+      { perDay: { tokens: 10 }, cost: { least: 11, most: 12 } },
+      'The request needs more than the maximum of 10 LLM tokens per day.'
+    ],
+    [
+      { limit: { tokens: 5 }, window: 90_000, cost: 6 },
+      'The request needs more than the maximum of 5 LLM tokens per 90 seconds.'
+    ],
+    [{ perHour: () => 0 }, 'Maximum 0 LLM requests per hour.'],
+    [{ perMonth: { tokens: () => -5 }, cost: 0 }, 'Maximum 0 LLM tokens per month.'],
+    [{ concurrent: () => 0 }, 'Maximum 0 concurrent LLM requests.']
+  ]
+  for (const [chat, message] of rows) {
+    const { ask } = await createHost('chat', {
+      quotas: { chat },
+      rateLimitHeaders: 'draft-10'
+    })
+    const { statusCode, headers, json } = await ask()
+    t.same(json(), { error: `Rate limit exceeded. ${message}`, status: 429 })
+    t.same([statusCode, headers['retry-after']], [429, undefined])
+    t.notMatch(String(headers.ratelimit), /;t=/, 'none where there is no Retry-After')
+  }
+})
+
+t.test('a limit that a function returns as Infinity counts and refuses none', async (t) => {
+  const { ask, counts } = await createHost('chat', {
+    quotas: { chat: { perMinute: () => Infinity } },
+    rateLimitHeaders: 'draft-10'
+  })
+  for (let request = 1; request <= 20; request++) {
+    const { statusCode, headers } = await ask()
+    t.same([statusCode, headers.ratelimit, await counts(['chat'])], [200, undefined, [request]])
+  }
+})
+
+t.test('a cost can be a promise, which must settle within preferenceTimeout', async (t) => {
+  const never = new Promise<number>(() => {})
+  const { ask, counts } = await createHost('chat', {
+    preferenceTimeout: 20,
+    quotas: {
+      chat: {
+        perMinute: { tokens: 50 },
+        cost: ({ headers }) => (headers['x-never'] === undefined ? Promise.resolve(7) : never)
+      }
+    }
+  })
+  t.equal((await ask()).statusCode, 200)
+  t.same(await counts(['chat']), [7])
+  t.equal((await ask({ headers: { 'x-never': 'yes' } })).statusCode, 503)
+  t.same(await counts(['chat']), [7])
+})

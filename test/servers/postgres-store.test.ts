@@ -102,6 +102,19 @@ t.test(
   }
 )
 
+t.test('a flood of standings holds up no request', async (t) => {
+  const { store } = await createStore()
+  let read = 0
+  const standings = Array.from({ length: 2_000 }, async (_, caller) => {
+    await store.peek(demand(`caller ${caller}`))
+    read += 1
+  })
+  const { count } = await acquireOne(store, 'alice')
+  t.equal(count, 1)
+  t.ok(read < 500, `${read} standings were read before the request was decided`)
+  await Promise.allSettled(standings)
+})
+
 t.test(
   'nothing is given back in a window that opened at the same time after the counters were lost',
   async (t) => {

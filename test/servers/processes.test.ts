@@ -81,7 +81,7 @@ for (const kind of ['Redis', 'PostgreSQL']) {
         })
         await leave(holders[caller])
         t.equal(await count(caller), held, 'and only its own are given back')
-        for (const acquisition of taken) await store.settle(acquisition, 0)
+        for (const { receipt } of taken) await store.settle(receipt, { count: 1, held: 1 })
         t.equal(await count(caller), 0)
       }
       await leave(holders.healthy)

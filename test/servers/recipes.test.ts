@@ -87,7 +87,7 @@ t.test('a job that fails twice and is tried again is counted once', async (t) =>
   }
 })
 
-t.test('a batch is settled by another process, once, however often its webhook comes', async (t) => {
+t.test('a batch is settled once, by another process, if its webhook comes thrice', async (t) => {
   const server = await startRedis(t)
   const headers = {
     // The secret in service.ts of docs/recipes/README.md.

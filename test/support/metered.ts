@@ -12,20 +12,30 @@ export function bodyOf ({ form, chunks, hasDone = false }: RecordedAnswer): Buff
   return Buffer.from(texts.map((text) => `data: ${text}\n\n`).join(''))
 }
 
-/** Passes a body through a meter in parts of a length; returns what arrived and how it ended. */
+/**
+ * Passes a body through a meter in parts; returns what arrived and how it ended.
+ *
+ * @param lengths Those of the parts, again and again.
+ */
 export async function meteredInParts (
   body: Buffer,
-  length: number
+  lengths: readonly number[]
 ): Promise<{ readonly bytes: Buffer; readonly end: BodyEnd }> {
   const ends: BodyEnd[] = []
-  const bytes = await buffer(meterBody(inParts(body, length), (end) => ends.push(end)))
+  const bytes = await buffer(meterBody(inParts(body, lengths), (end) => ends.push(end)))
   const [end, ...others] = ends
   if (end === undefined || others.length > 0) throw new Error(`it ended ${ends.length} times`)
   return { bytes, end }
 }
 
-async function * inParts (body: Buffer, length: number): AsyncGenerator<Uint8Array> {
-  for (let start = 0; start < body.length; start += length) {
-    yield body.subarray(start, start + length)
+async function * inParts (
+  body: Buffer,
+  lengths: readonly number[]
+): AsyncGenerator<Uint8Array> {
+  let start = 0
+  for (let part = 0; start < body.length; part += 1) {
+    const end = start + (lengths[part % lengths.length] ?? body.length)
+    yield body.subarray(start, end)
+    start = end
   }
 }

@@ -32,5 +32,7 @@ const acquisitions = await Promise.all(
 )
 process.send?.(acquisitions.filter(({ admitted }) => admitted).length)
 await once(process, 'message')
-for (const acquisition of acquisitions) await store.settle(acquisition, 0)
+for (const { receipt } of acquisitions) {
+  if (receipt !== undefined) await store.settle(receipt, { count: 1, held: 1 })
+}
 process.exit()

@@ -1,0 +1,92 @@
+// A line of the log held what a function of the host returned, or a client sent: a claim with an
+// address, or a token. There was a line for each request.
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyRequest } from 'fastify'
+import t from 'tap'
+import type { QuotaDefinition, QuotaOptions, RouteMark } from '../../lib/index.js'
+import { matchExactly } from '../support/match-exactly.js'
+import { createHost } from '../support/quota-host.js'
+import { captureLog } from '../support/service.js'
+import { virtualPerformance } from '../support/virtual-performance.js'
+
+const secret = 'alice@secret.example'
+const tokens = { perDay: { tokens: 50 }, cost: 5 }
+
+/** Each what a function of the host returns in place of what it must. */
+const wrong: Record<string, unknown> = {
+  text: secret,
+  array: [secret],
+  object: { email: secret },
+  symbol: Symbol(secret),
+  promise: Promise.resolve(secret)
+}
+
+const kinds: Record<string, (value: never) => { options?: QuotaOptions; mark?: RouteMark }> = {
+  'a mark': (value) => ({ mark: () => value }),
+  'a cost': (value) => ({ options: { quotas: { chat: { perDay: 5, cost: () => value } } } }),
+  'a limit': (value) => ({ options: { quotas: { chat: { perDay: () => value } } } }),
+  'a time zone': (value) => ({
+    options: { quotas: { chat: { perDay: 5, timeZone: () => value } } }
+  }),
+  unreported: (value) => ({
+    options: { quotas: { chat: { ...tokens, unreported: () => value } as QuotaDefinition } }
+  }),
+  'an authentication': (value) => ({ options: { authentication: () => value } }),
+  'a preference': (value) => ({ options: { preferences: { get: () => value } } })
+}
+
+for (const [kind, hostWith] of Object.entries(kinds)) {
+  t.test(`no line of the log holds what is returned as ${kind}`, async (t) => {
+    for (const [what, value] of Object.entries(wrong)) {
+      const log = captureLog('debug')
+      const quotas = { chat: tokens }
+      const { options, mark = ['default', 'chat'] } = hostWith(value as never)
+      const { ask } = await createHost(mark, { quotas, ...options }, { logger: log.logger })
+      await ask()
+      t.notMatch(JSON.stringify(log.lines), secret, what)
+    }
+  })
+}
+
+t.test('no line of the log holds an amount, a unit or an error that is no error', async (t) => {
+  const log = captureLog('debug')
+  const { begin } = await createHost(
+    'chat',
+    {
+      quotas: {
+        chat: {
+          ...tokens,
+          unreported () {
+            throw secret
+          }
+        }
+      }
+    },
+    { logger: log.logger }
+  )
+  const { request, end } = await begin()
+  for (const amounts of [secret, { tokens: secret }, { [secret]: 5 }, Symbol(secret)]) {
+    await Reflect.apply(request.quota.charge, request.quota, [amounts])
+  }
+  await end()
+  await delay(0)
+  t.equal(log.problems().length, 3)
+  t.notMatch(JSON.stringify(log.lines), secret)
+})
+
+t.test('a line that clients can cause at will comes once a minute, with a count', async (t) => {
+  const time = virtualPerformance(t)
+  const log = captureLog()
+  const cost = ({ headers }: FastifyRequest) => Number(headers['x-items'])
+  const { ask } = await createHost(
+    'chat',
+    { quotas: { chat: { perDay: 50, cost } } },
+    { logger: log.logger }
+  )
+  for (let request = 0; request < 5; request++) await ask({ headers: { 'x-items': 'many' } })
+  const line = { quota: 'chat', msg: /^the cost of the request could not.*once a minute$/ }
+  matchExactly(t, log.problems(), [{ ...line, times: 1 }])
+  time.advance(60_000)
+  await ask({ headers: { 'x-items': 'many' } })
+  matchExactly(t, log.problems(), [{ ...line, times: 1 }, { ...line, times: 5 }])
+})
