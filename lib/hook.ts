@@ -1,12 +1,12 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { formatType } from './errors.js'
 import { logFailure } from './log.js'
-import type { Permit } from './permit/permit.js'
+import { Permit } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
 import { stateOf, type RequestState } from './permit/request-state.js'
 import { referenceOf, Requester, type PermitServer } from './permit/requester.js'
 import { refuseUnmatched, takePermit } from './permit/take-permit.js'
-import { isPromise, type Eventual } from './promises.js'
+import type { Eventual } from './promises.js'
 import type { Responder } from './refusal/responder.js'
 import { operationOf } from './subject/operation.js'
 import type { Match, RequestMatcher } from './subject/request-matcher.js'
@@ -35,8 +35,8 @@ export function createQuotaHook (
     const hasResponded = (): boolean => reply.sent || (reply.raw.headersSent && !hadBegun)
     state.pending ??= decide(matches, state, hasResponded)
     const permit = state.pending
-    if (isPromise(permit)) admitLater(permit, state, request, reply, hasResponded, done)
-    else admitOrRefuse(permit, state, request, reply, done)
+    if (permit instanceof Permit) admitOrRefuse(permit, state, request, reply, done)
+    else admitLater(permit, state, request, reply, hasResponded, done)
   }
 
   /** Returns null if the mark of the route fails. */

@@ -20,6 +20,8 @@ const tokens = /"(?:[^"\\]|\\.)*"|\d+|[^"\d]+/g
 /** Strings that say more than a text: a chunk with another value can have another meaning. */
 const meaningfulNames = new Set(['type', 'event_type', 'status', ...reasonNames, ...modelNames])
 
+const backslash = 0x5c
+
 const writtenNames = new Set([...textNames, ...reasoningNames])
 
 /**
@@ -88,7 +90,7 @@ export class ChunkShape {
       index += 1
       const end = variable === 'digits' ? endOfDigits(json, position) : endOfString(json, position)
       if (end === -1) return null
-      if (variable === 'text') bytes += bytesOfString(json.slice(position, end))
+      if (variable === 'text') bytes += bytesOfString(json, position, end)
       position = end
     }
     return position === json.length ? bytes : null
@@ -104,6 +106,15 @@ function variableAt (list: readonly string[], index: number): Variable | null {
   const name = list[index - 2]?.slice(1, -1) ?? ''
   if (writtenNames.has(name)) return 'text'
   return meaningfulNames.has(name) ? null : 'string'
+}
+
+/** Whether a string is ASCII without escapes, as most are: then, each character is a byte. */
+function isPlain (json: string, start: number, end: number): boolean {
+  for (let position = start; position < end; position += 1) {
+    const character = json.charCodeAt(position)
+    if (character > 0x7f || character === backslash) return false
+  }
+  return true
 }
 
 function endOfDigits (json: string, start: number): number {
@@ -122,13 +133,14 @@ function endOfString (json: string, start: number): number {
 /** Whether an odd number of backslashes precedes a character. */
 function isEscaped (json: string, start: number, position: number): boolean {
   let first = position
-  while (first > start && json.charCodeAt(first - 1) === 0x5c) first -= 1
+  while (first > start && json.charCodeAt(first - 1) === backslash) first -= 1
   return (position - first) % 2 === 1
 }
 
-/** Returns the bytes of a string of JSON, given without its quotation marks. */
-function bytesOfString (text: string): number {
-  if (!text.includes('\\')) return Buffer.byteLength(text)
+/** Returns the bytes of a string of JSON, which is between two positions. */
+function bytesOfString (json: string, start: number, end: number): number {
+  if (isPlain(json, start, end)) return end - start
+  const text = json.slice(start, end)
   try {
     return Buffer.byteLength(JSON.parse(`"${text}"`))
   } catch {

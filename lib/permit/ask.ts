@@ -1,7 +1,7 @@
 import { storeDurations, type StoreDuration } from '../channels.js'
 import { logFailure } from '../log.js'
-import { isPromise, then, type Eventual } from '../promises.js'
-import { acquireFrom } from '../store/checks.js'
+import { isPromise } from '../promises.js'
+import { acquireFrom, assertAcquisitions } from '../store/checks.js'
 import { acquireSideBySide } from '../store/side-by-side.js'
 import type { Acquisitions, Demand, QuotaStore, Settled } from '../store/store.js'
 import { decideBy } from './decide.js'
@@ -10,31 +10,39 @@ import type { Requester } from './requester.js'
 
 /**
  * Asks the stores of the quotas of a request, in one step for each store, and decides by what they
- * return. Asks none if one of the quotas refuses the request without its store. Neither throws nor
- * rejects.
+ * return. Asks none if one of the quotas refuses the request without its store. A promise only if a
+ * store returned one. Neither throws nor rejects.
  */
-export function ask (quotas: readonly QuotaOfRequest[], requester: Requester): Eventual<void> {
+export function ask (
+  quotas: readonly QuotaOfRequest[],
+  requester: Requester
+): PromiseLike<void> | undefined {
   const asked: QuotaOfRequest[] = []
   const demands: Demand[] = []
   let hasSeveralStores = false
   for (const each of quotas) {
-    if (each.isRefused) return
-    if (each.demand === null) continue
+    if (each.demand === null) {
+      if (each.isRefused) return undefined
+      continue
+    }
     hasSeveralStores ||= asked[0] !== undefined && asked[0].quota.store !== each.quota.store
     asked.push(each)
     demands.push(each.demand)
   }
   const [first] = asked
-  if (first === undefined) return
+  if (first === undefined) return undefined
   const startedAt = storeDurations.hasSubscribers ? performance.now() : null
   const asking = hasSeveralStores
     ? askSeveral(asked, requester)
     : askStore(first.quota.store, asked, demands, requester)
   if (startedAt === null) return asking
-  return then(asking, () => {
+  const publish = (): void => {
     const seconds = (performance.now() - startedAt) / 1000
     storeDurations.publish({ server: requester.server.server, seconds } satisfies StoreDuration)
-  })
+  }
+  if (asking !== undefined) return asking.then(publish)
+  publish()
+  return undefined
 }
 
 /** Asks one store about all of these quotas in one step. */
@@ -43,23 +51,29 @@ function askStore (
   asked: readonly QuotaOfRequest[],
   demands: readonly Demand[],
   requester: Requester
-): Eventual<void> {
+): PromiseLike<void> | undefined {
   try {
-    const acquisitions = acquireFrom(store, demands)
-    if (isPromise(acquisitions)) return decideLater(acquisitions, asked, requester)
+    const acquisitions: unknown = store.acquire(demands)
+    // A promise of them, or what is found unusable once it has been awaited.
+    if (!Array.isArray(acquisitions)) return decideLater(acquisitions, demands, asked, requester)
+    assertAcquisitions(acquisitions, demands)
     decideEach(acquisitions, asked)
   } catch (error) {
     fail(error, asked, requester)
   }
+  return undefined
 }
 
 async function decideLater (
-  acquiring: PromiseLike<Acquisitions>,
+  acquiring: unknown,
+  demands: readonly Demand[],
   asked: readonly QuotaOfRequest[],
   requester: Requester
 ): Promise<void> {
   try {
-    decideEach(await acquiring, asked)
+    const acquisitions = await acquiring
+    assertAcquisitions(acquisitions, demands)
+    decideEach(acquisitions, asked)
   } catch (error) {
     fail(error, asked, requester)
   }

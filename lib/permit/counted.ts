@@ -12,6 +12,7 @@ import { Tally } from './tally.js'
  */
 export class Counted implements Holding {
   readonly granted: number
+  isFinal = true
   readonly #each: QuotaOfRequest
   readonly #requester: Requester
   /** Only needed if something is reported. */
@@ -25,11 +26,8 @@ export class Counted implements Holding {
     this.#requester = requester
   }
 
-  get isFinal (): boolean {
-    return this.#reported === null
-  }
-
   report (amount: number): Promise<void> {
+    this.isFinal = false
     this.#reported = Math.min((this.#reported ?? 0) + amount, unlimited)
     return this.#apply()
   }
@@ -39,7 +37,7 @@ export class Counted implements Holding {
 
   async end (): Promise<void> {
     this.#hasEnded = true
-    if (!this.isFinal) await this.#apply()
+    if (this.#reported !== null) await this.#apply()
   }
 
   /** It stays counted. */

@@ -92,7 +92,7 @@ export function refusalAmong (quotas: readonly QuotaOfRequest[]): QuotaDecision 
   let longestWait = 0
   for (const each of quotas) {
     const { decision, wait } = each
-    if (decision === null || !each.isRefused) continue
+    if (decision === null || decision.outcome === 'admitted' || !each.isRefused) continue
     const precedence = precedenceOf(decision)
     if (precedence > highest || (precedence === highest && wait > longestWait)) {
       refusal = decision

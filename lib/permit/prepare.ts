@@ -3,7 +3,7 @@ import { Unidentified } from '../caller/caller-key.js'
 import { Caller } from '../caller/request-caller.js'
 import { formatType } from '../errors.js'
 import type { ReadLimit } from '../limit/limit.js'
-import { ignoreRejection, isPromise, type Eventual } from '../promises.js'
+import { ignoreRejection, isPromise } from '../promises.js'
 import { required } from '../required.js'
 import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
@@ -26,12 +26,13 @@ const callerFirst: readonly Step[] = [identify, readLimit, readCost, addDemand]
 
 /**
  * Determines what the store of each quota is asked for (docs/rules.md, "Decision"), or the decision
- * if its store need not be asked. Neither throws nor rejects.
+ * if its store need not be asked. A promise only if something of the host's returned one. Neither
+ * throws nor rejects.
  */
 export function prepare (
   quotas: readonly QuotaOfRequest[],
   requester: Requester
-): Eventual<void> {
+): PromiseLike<void> | undefined {
   let waiting: PromiseLike<void>[] | undefined
   for (const each of quotas) {
     const steps = each.quota.isLimitOfCaller ? callerFirst : limitFirst
@@ -40,7 +41,7 @@ export function prepare (
     waiting ??= []
     waiting.push(preparing)
   }
-  if (waiting !== undefined) return Promise.all(waiting).then(() => {})
+  return waiting === undefined ? undefined : Promise.all(waiting).then(() => {})
 }
 
 /** Takes the steps in their order, until one of them decides. */
@@ -65,6 +66,10 @@ function takeSteps (
 
 function identify (each: QuotaOfRequest, requester: Requester): PromiseLike<void> | undefined {
   const caller = requester.callerOf(each.quota)
+  if (caller instanceof Caller) {
+    each.caller = caller
+    return undefined
+  }
   if (isPromise(caller)) return caller.then((read) => noteCaller(each, read))
   noteCaller(each, caller)
   return undefined
@@ -83,6 +88,10 @@ function withoutCaller ({ reason }: Unidentified): OutcomeWithoutStore {
 
 function readLimit (each: QuotaOfRequest, requester: Requester): PromiseLike<void> | undefined {
   const limit = each.quota.limitOf(requester.request, each.caller, requester.log)
+  if (typeof limit === 'number') {
+    each.limit = limit
+    return undefined
+  }
   if (isPromise(limit)) return limit.then((read) => noteLimit(each, read))
   noteLimit(each, limit)
   return undefined
@@ -161,9 +170,8 @@ function addDemand (each: QuotaOfRequest, { server, log }: Requester): undefined
  * zone of the caller, or when its windows begin, cannot be determined.
  */
 export function demandOf (each: QuotaOfRequest): Demand {
-  const { quota, limit } = each
-  const caller = required(each.caller, 'the caller of a demand')
-  const { least, most } = required(each.cost, 'the cost of a demand')
+  const { quota, limit, caller, cost } = each
+  if (caller === null || cost === null) throw new TypeError('a demand has no caller or no cost')
   const window = quota.windowNow === null ? null : quota.windowNow(caller)
   each.calendarWindow = window
   const isEstimate = quota.unit !== 'requests'
@@ -172,8 +180,8 @@ export function demandOf (each: QuotaOfRequest): Demand {
     counters: quota.counters,
     callerKey: caller.callerKey,
     limit: limit === Infinity ? unlimited : limit,
-    least,
-    most,
+    least: cost.least,
+    most: cost.most,
     isEstimate,
     window: quota.longestWindow,
     start: window === null ? null : window.start,

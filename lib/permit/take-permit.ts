@@ -49,26 +49,31 @@ export function takePermit (
     if (quota.isEnforced) enforced.push(each)
     if (quota.lines !== null) arrivedAt ??= performance.now()
   }
-  const permit = guarded(
-    () =>
-      then(prepare(enforced, requester), () => {
-        if (hasResponded()) return new Permit(requester, [], { refusal: null, decisions: [] })
-        if (arrivedAt === null) {
-          return then(ask(enforced, requester), () => permitFor(all, enforced, requester))
-        }
-        return then(
-          askOrWait(enforced, requester, arrivedAt, hasResponded),
-          (waited) => permitAfter(waited, all, requester)
-        )
-      }),
-    (error) => {
-      logFailure(requester.log, error, 'the quota could not decide on a request, which is refused')
-      return refuse(enforced, requester)
+  function askNow (): Eventual<Permit> {
+    if (hasResponded()) return new Permit(requester, [], { refusal: null, decisions: [] })
+    if (arrivedAt !== null) {
+      const waiting = askOrWait(enforced, requester, arrivedAt, hasResponded)
+      return then(waiting, (waited) => permitAfter(waited, all, requester))
     }
-  )
-  // A server that closes waits for the decision, which can count something.
-  if (isPromise(permit)) requester.server.closing.waitFor(permit)
-  return permit
+    const asking = ask(enforced, requester)
+    if (asking !== undefined) return asking.then(() => permitFor(all, enforced, requester))
+    return permitFor(all, enforced, requester)
+  }
+  function failed (error: unknown): Permit {
+    logFailure(requester.log, error, 'the quota could not decide on a request, which is refused')
+    return refuse(enforced, requester)
+  }
+  try {
+    const preparing = prepare(enforced, requester)
+    const permit = preparing === undefined ? askNow() : preparing.then(askNow)
+    if (permit instanceof Permit) return permit
+    const deciding = permit.then((each) => each, failed)
+    // A server that closes waits for the decision, which can count something.
+    requester.server.closing.waitFor(deciding)
+    return deciding
+  } catch (error) {
+    return failed(error)
+  }
 }
 
 /** Returns the permit of a request that may have waited, whose quotas were decided on anew then. */
@@ -161,16 +166,21 @@ function takeShadow (each: QuotaOfRequest, requester: Requester): Eventual<Permi
     publishDecisions(decisions, requester)
     return new Permit(requester, [each], { refusal: null, decisions })
   }
-  const permit = guarded(
-    () => then(prepare([each], requester), () => then(ask([each], requester), decided)),
-    (error) => {
-      const message = 'a shadow quota could not decide on a request'
-      logFailure(requester.log, error, message, { quota: each.quota.name })
-      return new Permit(requester, [], { refusal: null, decisions: [] })
-    }
-  )
-  if (isPromise(permit)) requester.server.closing.waitFor(permit)
-  return permit
+  function failed (error: unknown): Permit {
+    const message = 'a shadow quota could not decide on a request'
+    logFailure(requester.log, error, message, { quota: each.quota.name })
+    return new Permit(requester, [], { refusal: null, decisions: [] })
+  }
+  try {
+    const preparing = prepare([each], requester)
+    const permit = then(preparing, () => then(ask([each], requester), decided))
+    if (permit instanceof Permit) return permit
+    const deciding = permit.then((taken) => taken, failed)
+    requester.server.closing.waitFor(deciding)
+    return deciding
+  } catch (error) {
+    return failed(error)
+  }
 }
 
 function decisionsOf (quotas: readonly QuotaOfRequest[]): QuotaDecision[] {
@@ -179,19 +189,6 @@ function decisionsOf (quotas: readonly QuotaOfRequest[]): QuotaDecision[] {
     if (decision !== null) decisions.push(decision)
   }
   return decisions
-}
-
-/** Takes steps that should not fail. If they do, `failed` returns the result. */
-function guarded<Result> (
-  take: () => Eventual<Result>,
-  failed: (error: unknown) => Result
-): Eventual<Result> {
-  try {
-    const result = take()
-    return isPromise(result) ? result.then((each) => each, failed) : result
-  } catch (error) {
-    return failed(error)
-  }
 }
 
 /** Decides on a request whose mark failed: refuses it, unless all quotas are in shadow mode. */

@@ -179,7 +179,7 @@ t.test('a quota with rateLimitHeaders false has no item in the headers', async (
   )
 })
 
-t.test('without the option rateLimitHeaders, refuse leaves the headers of the host alone', async (t) => {
+t.test('without rateLimitHeaders, refuse leaves the headers of the host alone', async (t) => {
   const { app } = await createHost([], { quotas: { none: { perMinute: () => 0 } } })
   app.post('/call', async (request, reply) => {
     reply.raw.setHeader('RateLimit', '"of-the-host";r=1')

@@ -57,7 +57,6 @@ t.test('no line of the log holds an amount, a unit or an error that is no error'
         chat: {
           ...tokens,
           unreported () {
-            // eslint-disable-next-line @typescript-eslint/only-throw-error
             throw secret
           }
         }
@@ -75,7 +74,7 @@ t.test('no line of the log holds an amount, a unit or an error that is no error'
   t.notMatch(JSON.stringify(log.lines), secret)
 })
 
-t.test('a line that a client can cause at will is logged once a minute, with a count', async (t) => {
+t.test('a line that clients can cause at will comes once a minute, with a count', async (t) => {
   const time = virtualPerformance(t)
   const log = captureLog()
   const cost = ({ headers }: FastifyRequest) => Number(headers['x-items'])

@@ -503,7 +503,7 @@ t.test('a request that can never be admitted is told so, and not to wait', async
   }
 })
 
-t.test('where a function of a limit returns Infinity, all are counted and none refused', async (t) => {
+t.test('a limit that a function returns as Infinity counts and refuses none', async (t) => {
   const { ask, counts } = await createHost('chat', {
     quotas: { chat: { perMinute: () => Infinity } },
     rateLimitHeaders: 'draft-10'

@@ -1,4 +1,4 @@
-// docs/rules.md, "Several quotas": shadow quotas are decided by themselves, after the enforced ones.
+// docs/rules.md, "Several quotas": shadow quotas are decided by themselves, after all others.
 import { mock } from 'node:test'
 import t from 'tap'
 import { MemoryQuotaStore, type Acquisition, type QuotaStore } from '../../lib/index.js'

@@ -121,7 +121,7 @@ const failing: [
     (fails) => ({ quotas: { quota: { perDay: 1, timeZone: fails } } }),
     503,
     { outcome: 'unavailable', reason: 'time-zone', retryAfter: 1 },
-    /^the caller's time zone could not be determined/
+    /^the window in the caller's time zone could not be determined/
   ],
   [
     'the store',

@@ -1,28 +1,36 @@
 // One call of the Redis driver: the checks of every driver.
 import t from 'tap'
 import { adaptClient } from '../../lib/store/redis/clients.js'
+import { Keys } from '../../lib/store/redis/keys.js'
 import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
 import { checkDriver } from '../support/driver-checks.js'
 import { startRedis } from '../support/redis-server.js'
 
 const { client } = await startRedis(t)
-const shard = 'quota:{0}'
-const placesKeys = `${shard}:places:*`
+const keys = new Keys('quota:')
+
+/** Returns what follows the key of no counters, of all keys that begin with it. */
+async function endsOf (kind: 'counters' | 'holders'): Promise<string[]> {
+  const start = keys[kind]('')
+  const found = await client.keys(`${start}*`)
+  return found.map((key) => key.slice(start.length))
+}
 
 checkDriver({
-  async createDriver (callers) {
+  async createDriver (cap = Infinity) {
     await client.flushall()
-    return new RedisDriver(adaptClient(client), shard, callers)
+    return new RedisDriver(adaptClient(client), keys, cap)
   },
   async callers () {
-    const keys = await client.keys(`${shard}:windows:*`)
-    const ofWindows = keys.map(async (key) =>
-      (await client.hkeys(key)).map((caller) => `${key.replace(`${shard}:windows:`, '')} ${caller}`)
-    )
-    const ofPlaces = (await client.keys(placesKeys)).map((key) => key.replace(/^.*:places:/, ''))
+    const names = (await endsOf('counters')).filter((name) => !name.endsWith(' deaths'))
+    const ofWindows = names.map(async (counters) => {
+      const rows = await client.hkeys(keys.counters(counters))
+      return rows.map((row) => `${counters} ${row}`)
+    })
+    const ofPlaces = (await endsOf('holders')).filter((name) => name.includes(' '))
     return [...(await Promise.all(ofWindows)).flat(), ...ofPlaces].sort()
   },
   async losePlaces () {
-    for (const key of await client.keys(placesKeys)) await client.del(key)
+    for (const counters of await endsOf('holders')) await client.del(keys.holders(counters))
   }
 })

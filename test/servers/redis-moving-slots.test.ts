@@ -28,11 +28,11 @@ const masters = nodes.filter(({ isMaster }) => isMaster)
 /** Begins to move the slot of the store with this key prefix to another master. */
 async function startMoving (keyPrefix: string) {
   // A client can have a key prefix of its own.
-  const found = masters.map(({ observer }) => observer.keys(`*${keyPrefix}{0}`))
-  const [shard] = (await Promise.all(found)).flat()
+  const found = masters.map(({ observer }) => observer.keys(`*{${keyPrefix}}*windows:default`))
+  const [counters] = (await Promise.all(found)).flat()
   const [anyMaster] = masters
-  if (anyMaster === undefined || shard === undefined) throw new Error('there is no shard')
-  const slot = await anyMaster.observer.cluster('KEYSLOT', shard)
+  if (anyMaster === undefined || counters === undefined) throw new Error('there are no counters')
+  const slot = await anyMaster.observer.cluster('KEYSLOT', counters)
   const owners = await Promise.all(
     masters.map(async ({ observer }) => Number(await observer.cluster('COUNTKEYSINSLOT', slot)))
   )
@@ -47,7 +47,7 @@ async function startMoving (keyPrefix: string) {
     }
   }
   return {
-    moveShard: () => move([shard]),
+    moveCounters: () => move([counters]),
     async finish () {
       await move(await source.observer.cluster('GETKEYSINSLOT', slot, 1_000))
       for (const { observer } of [target, source, ...masters]) {
@@ -77,8 +77,8 @@ for (const [name, connect] of Object.entries(clusterClients)) {
     ]
     await store.acquire(demands('alice'))
     const before = await countRefused()
-    const { moveShard, finish } = await startMoving(keyPrefix)
-    await moveShard()
+    const { moveCounters, finish } = await startMoving(keyPrefix)
+    await moveCounters()
     const moving = Promise.all(Array.from({ length: 50 }, () => store.acquire(demands('alice'))))
     await until('a call was refused', async () => (await countRefused()) > before)
     await finish()
@@ -86,7 +86,10 @@ for (const [name, connect] of Object.entries(clusterClients)) {
     t.ok(acquired.flat().every((acquisition) => acquisition?.admitted))
     t.match(await store.peek(demand('alice', { limit: 1_000 })), { count: 51 })
     t.match(await store.peek(demand('alice', place())), { count: 51 })
-    for (const each of acquired.flat()) if (each !== null) await store.settle(each, 0)
+    for (const each of acquired.flat()) {
+      const { granted: count = 0, receipt } = each ?? {}
+      await store.settle(receipt, { count, held: count })
+    }
     t.match(await store.peek(demand('alice', place())), { count: 1 })
     t.match(await store.peek(demand('alice', estimate())), { count: 3, held: 3 })
   })
@@ -96,11 +99,20 @@ for (const [name, connect] of Object.entries(clusterClients)) {
     t.teardown(close)
     const keyPrefix = `${name} settling:`
     const store = new RedisQuotaStore({ client, keyPrefix })
-    const demands = [demand('alice', estimate(3, { limit: 100 })), demand('alice', place(1))]
+    const demands = [
+      demand('alice'),
+      demand('alice', estimate(3, { limit: 100 })),
+      demand('alice', place(1))
+    ]
     const acquired = await store.acquire(demands)
     const before = await countRefused()
     const { finish } = await startMoving(keyPrefix)
-    const settled = Promise.all(acquired.map((each) => each && store.settle(each, 0)))
+    const settled = Promise.all(
+      acquired.map(async (each) => {
+        const { granted: count = 0, receipt } = each ?? {}
+        await store.settle(receipt, { count, held: count })
+      })
+    )
     await until('the call was sent again', async () => (await countRefused()) > before)
     await finish()
     await settled

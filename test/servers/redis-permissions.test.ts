@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import t from 'tap'
+import { callerKey, localAuthentication } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { required } from '../../lib/required.js'
@@ -12,6 +13,7 @@ import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 const page = readFileSync('docs/shared-server.md', 'utf8')
 const [, list] = required(/^ACL SETUSER quota (.+)$/m.exec(page), 'the documented command')
 const rules = required(list, 'its rules').split(' ')
+const alice = String(callerKey(localAuthentication('alice')))
 // What the table adds for this client.
 const added = ['+info']
 
@@ -48,20 +50,22 @@ async function useAll (): Promise<void> {
     const { counters } = demand('alice', more)
     // The second caller is counted in the overflow counter.
     for (const caller of ['alice', 'bob']) {
-      const acquisition = await acquireOne(store, caller, more)
+      const { receipt } = await acquireOne(store, caller, more)
       await acquireOne(store, caller, more)
-      if (more.window === null) await store.settle(acquisition, 0)
+      if (more.window === null) await store.settle(receipt, { count: 1, held: 1 })
+      else await store.settle(receipt, { count: 1, held: 0 }, 'once')
       await store.peek(demand(caller, more))
     }
     await store.list(counters)
     await store.inspect(counters)
   }
-  // A sweep is due, and places have ended: a store that does not hold them does not renew them.
+  // Counters are dead, and places have ended: a store that does not hold them does not renew them.
   clock.advance(300_000)
   const later = create()
+  await acquireOne(new RedisQuotaStore({ client }), 'alice')
   await acquireOne(later, 'alice')
   await acquireOne(later, 'bob', place())
-  await store.forget('alice', 'default')
+  await store.forget('default', alice)
   await store.clearCounters()
 }
 

@@ -4,17 +4,22 @@ import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { adaptClient } from '../../lib/store/redis/clients.js'
+import { Keys } from '../../lib/store/redis/keys.js'
 import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { callOf, send } from '../support/driver-checks.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
 const { client } = await startRedis(t)
+const whole = { count: 1, held: 1 }
 t.beforeEach(async () => {
   await client.flushall()
 })
-const callersKey = 'llm-quota:{0}:places:streams.concurrent'
-const placesKey = (caller: string) => `${callersKey} ${caller}`
+const keys = new Keys('llm-quota:')
+const counters = 'streams.concurrent'
+const holdersKey = keys.holders(counters)
+const placesKey = (callerKey: string) => keys.places({ counters, callerKey })
 
 /** Stores of two processes, whose timers do not run. */
 function start (t: Test) {
@@ -33,13 +38,11 @@ function start (t: Test) {
   }
 }
 
-t.test('an empty call is decided, whether or not the shard is there', async (t) => {
-  const driver = new RedisDriver(adaptClient(client), 'llm-quota:{0}', 100)
-  for (let call = 0; call < 2; call++) {
-    const empty = { time: null, freed: [], renewed: [], settlements: [], requests: [] }
-    t.same(await driver.decide(empty), [])
-    t.same(await client.keys('*'), ['llm-quota:{0}'])
-  }
+t.test('an empty call is decided, and leaves nothing behind', async (t) => {
+  const driver = new RedisDriver(adaptClient(client), keys, Infinity)
+  const reply = await send(driver, callOf())
+  t.same(reply, { period: 1, applied: [], decided: [], standings: [] })
+  t.same(await client.keys('*'), [])
 })
 
 t.test('every ended place of a caller is removed, a thousand with each call', async (t) => {
@@ -65,7 +68,7 @@ t.test('every ended caller of a quota is removed, a thousand with each call', as
   clock.advance(30_000)
   for (const left of [1_501, 501, 1]) {
     await acquireOne(other, 'alice', place())
-    t.equal(await client.zcard(callersKey), left)
+    t.equal(await client.zcard(holdersKey), left)
   }
 })
 
@@ -73,14 +76,14 @@ t.test('each key of places expires after 30 s, and with the last place', async (
   const { one } = start(t)
   const callers = Array.from({ length: 3_000 }, (_, caller) => `caller-${caller}`)
   const entries = await Promise.all(callers.map((caller) => acquireOne(one, caller, place())))
-  for (const key of [callersKey, placesKey('caller-7')]) {
+  for (const key of [holdersKey, placesKey('caller-7')]) {
     const left = await client.pttl(key)
     t.ok(left > 20_000 && left <= 30_000, `${key} expires in ${left} ms`)
   }
-  t.equal(await client.dbsize(), callers.length + 2)
-  await Promise.all(entries.map((entry) => one.settle(entry, 0)))
-  t.same(await client.keys('*'), ['llm-quota:{0}'])
-  t.same((await client.hkeys('llm-quota:{0}')).sort(), ['layout:6', callersKey])
+  t.equal(await client.dbsize(), callers.length + 2, 'the list of the quotas is the other one')
+  await Promise.all(entries.map(({ receipt }) => one.settle(receipt, whole)))
+  t.same(await client.keys('*'), [keys.quotas])
+  t.same(await client.smembers(keys.quotas), [holdersKey])
   t.same(await one.list('streams.concurrent'), { callers: [], cursor: null })
 })
 
@@ -115,7 +118,7 @@ t.test('a caller is listed and counted until its last place is free', async (t) 
     )
     t.equal((await one.inspect('streams.concurrent')).trackedCallers, counts.length)
     const entry = entries.shift()
-    if (entry !== undefined) await one.settle(entry, 0)
+    if (entry !== undefined) await one.settle(entry.receipt, whole)
   }
 })
 
@@ -130,12 +133,11 @@ for (const others of [2, 2_000]) {
     })
     t.same(own, {
       evalsha: 1,
-      hmget: 1,
-      time: 1,
-      hset: 1,
-      zcard: 2,
+      zcard: 1,
       zcount: 2,
       zadd: 2,
+      sadd: 1,
+      pttl: 1,
       pexpire: 2
     })
   })

@@ -61,7 +61,8 @@ t.test(
       const sent = await commandsDuring(client, async () => {
         const acquisitions = await store.acquire(demands)
         const settled = acquisitions.slice(1).map(async (each) => {
-          if (each !== null) await store.settle(each, 0)
+          const { granted: count = 0, receipt } = each ?? {}
+          await store.settle(receipt, { count, held: count })
         })
         await Promise.all(settled)
       })
@@ -88,74 +89,128 @@ t.test("with the server's clock, peek and list say what is held", async (t) => {
   t.match(await store.list('chat.tokens.day'), { callers: [{ count: 3, held: 3 }] })
 })
 
-t.test(
-  'the keys of a shard begin with the prefix, contain digests only, and expire',
-  async (t) => {
-    const clock = new VirtualClock()
-    const store = new RedisQuotaStore({
-      client,
-      keyPrefix: 'mine:',
-      maxTrackedCallers: 2,
-      clock: clock.now
-    })
-    const expiries: Record<string, number> = {
-      'mine:{0}': 86_520_000,
-      'mine:{0}:windows:default': 180_000,
-      'mine:{0}:windows:chat.tokens.day': 86_520_000,
-      'mine:{0}:places:streams.concurrent': 30_000
-    }
-    for (const name of ['alice', 'bob', 'carol']) {
-      expiries[`mine:{0}:places:streams.concurrent ${key(name)}`] = 30_000
-    }
-    // They are created, and created again after they were removed.
-    for (let minute = 0; minute < 6; minute++) {
-      for (const name of ['alice', 'bob', 'carol']) {
-        await store.acquire([
-          demand(key(name), { limit: 50 }),
-          demand(key(name), tokens),
-          demand(key(name), place(50))
-        ])
-      }
-      t.same((await client.keys('*')).sort(), Object.keys(expiries).sort())
-      for (const [name, expiry] of Object.entries(expiries)) {
-        const left = await client.pttl(name)
-        t.ok(left > expiry - 70_000 && left <= expiry, `${name} expires in ${left} ms`)
-      }
-      clock.advance(60_000)
-    }
-    t.same(
-      (await client.hkeys('mine:{0}')).sort(),
-      [
-        'layout:6',
-        'mine:{0}:windows:default',
-        'mine:{0}:windows:default overflow',
-        'mine:{0}:windows:chat.tokens.day',
-        'mine:{0}:windows:chat.tokens.day overflow',
-        'mine:{0}:places:streams.concurrent'
-      ].sort()
-    )
-    for (const counters of ['default', 'chat.tokens.day']) {
-      t.same(
-        (await client.hkeys(`mine:{0}:windows:${counters}`)).sort(),
-        ['alice', 'bob'].map(key).sort()
-      )
-    }
+t.test('the keys begin with the prefix, contain digests only, and expire', async (t) => {
+  const clock = new VirtualClock()
+  const store = new RedisQuotaStore({
+    client,
+    keyPrefix: 'mine:',
+    maxTrackedCallers: 2,
+    clock: clock.now
+  })
+  const root = 'mine:{mine:}v7:'
+  const [minute, day, place30] = [180_000, 86_520_000, 30_000]
+  const expiries: Record<string, number> = {
+    quotas: day,
+    'windows:default': minute,
+    'windows:default deaths': minute,
+    'windows:chat.tokens.day': day,
+    'windows:chat.tokens.day deaths': day,
+    'places:streams.concurrent': place30
   }
-)
+  for (const name of ['alice', 'bob', 'carol']) {
+    expiries[`places:streams.concurrent ${key(name)}`] = place30
+  }
+  // They are created, and created again after they were removed.
+  for (let minute = 0; minute < 6; minute++) {
+    for (const name of ['alice', 'bob', 'carol']) {
+      await store.acquire([
+        demand(key(name), { limit: 50 }),
+        demand(key(name), tokens),
+        demand(key(name), place(50))
+      ])
+    }
+    const expected = Object.keys(expiries).map((end) => root + end)
+    t.same((await client.keys('*')).sort(), expected.sort())
+    for (const [end, expiry] of Object.entries(expiries)) {
+      const left = await client.pttl(root + end)
+      t.ok(left > expiry - 70_000 && left <= expiry, `${end} expires in ${left} ms`)
+    }
+    clock.advance(60_000)
+  }
+  for (const counters of ['default', 'chat.tokens.day']) {
+    t.same(
+      (await client.hkeys(`${root}windows:${counters}`)).sort(),
+      ['"overflow"', ...['alice', 'bob'].map(key)].sort()
+    )
+  }
+})
+
+t.test('in a cluster, all keys are in the slot of the prefix, or of its braces', async (t) => {
+  for (const [keyPrefix, tag] of [
+    ['mine:', 'mine:'],
+    ['mine:{a}:', 'a'],
+    ['{a}', 'a']
+  ] as const) {
+    const store = new RedisQuotaStore({ client, keyPrefix })
+    await store.acquire([demand('alice'), demand('alice', tokens), demand('alice', place())])
+    const keys = await client.keys('*')
+    t.ok(keys.every((name) => name.startsWith(keyPrefix)))
+    t.same(new Set(keys.map((name) => /\{(.+?)\}/.exec(name)?.[1])), new Set([tag]))
+    await client.flushall()
+  }
+})
+
+t.test('12,000 callers on a quota of a month have a counter each', async (t) => {
+  const store = new RedisQuotaStore({ client })
+  const month = { counters: 'chat.tokens.month', window: 31 * 86_400_000, limit: 9 }
+  let overflowed = 0
+  for (let first = 0; first < 12_000; first += 2_000) {
+    const acquired = await Promise.all(
+      Array.from({ length: 2_000 }, (_, index) => {
+        const most = 1 + (index % 5)
+        return acquireOne(store, `caller ${first + index}`, { ...month, least: most, most })
+      })
+    )
+    overflowed += acquired.filter(({ overflow }) => overflow === true).length
+  }
+  t.equal(overflowed, 0)
+  t.same(await store.inspect('chat.tokens.month'), { trackedCallers: 12_000 })
+  for (const index of [0, 9_999, 10_000, 10_003, 11_999]) {
+    t.match(await store.peek(demand(`caller ${index}`, month)), { count: 1 + (index % 5) })
+  }
+})
+
+t.test('with a cap, those beyond share the overflow counter, which limits them', async (t) => {
+  const clock = new VirtualClock()
+  clock.advance(1_000_000)
+  const store = new RedisQuotaStore({
+    client,
+    maxTrackedCallers: 3,
+    rememberRejections: false,
+    clock: clock.now
+  })
+  const callers = Array.from({ length: 8 }, (_, index) => `caller ${index}`)
+  const admitted: (boolean | undefined)[][] = []
+  for (const caller of callers) {
+    const { overflow, admitted: isAdmitted } = await acquireOne(store, caller, { limit: 2 })
+    admitted.push([overflow, isAdmitted])
+  }
+  t.same(admitted, [
+    ...Array.from({ length: 3 }, () => [false, true]),
+    ...Array.from({ length: 2 }, () => [true, true]),
+    ...Array.from({ length: 3 }, () => [true, false])
+  ])
+  t.same(await store.inspect('default'), { trackedCallers: 3 })
+  t.match(await store.peek(demand('newcomer')), { count: 2, overflow: true })
+  // The counters are dead, and the first window that is opened removes them.
+  clock.advance(121_000)
+  await acquireOne(store, 'newcomer', { limit: 2 })
+  t.match(await acquireOne(store, 'another', { limit: 2 }), { overflow: false, count: 1 })
+})
 
 t.test(
   'clearCounters removes every quota that any process has used, places included',
   async (t) => {
-    const store = new RedisQuotaStore({ client, shards: 2 })
+    const store = new RedisQuotaStore({ client })
     for (const caller of ['a0000000', 'a0000001']) {
       await store.acquire([demand(caller), demand(caller, tokens), demand(caller, place())])
     }
     const places = await acquireOne(store, 'a0000000', place())
-    await new RedisQuotaStore({ client, shards: 2 }).clearCounters()
+    await new RedisQuotaStore({ client }).clearCounters()
     t.same(await client.keys('*'), [])
     await store.clearCounters()
     t.match(await acquireOne(store, 'a0000000', place()), { count: 1 })
-    await store.settle(places, 0)
+    await store.settle(places.receipt, { count: 1, held: 1 })
     t.match(
       await store.peek(demand('a0000000', place())),
       { count: 1 },
@@ -173,105 +228,47 @@ t.test(
     const losses = [
       () => client.flushall(),
       () => other.clearCounters(),
-      () => other.forget('alice', 'default')
+      () => other.forget('default', key('alice'))
     ]
-    for (const [lose, day] of losses.flatMap(
-      (each) =>
-        [
-          [each, {}],
-          [each, { start: 8e12, end: 9e12 }]
-        ] as const
-    )) {
-      const acquisition = await acquireOne(store, 'alice', { least: 3, most: 3, ...day })
-      await lose()
-      const two = await acquireOne(other, 'alice', { least: 2, most: 2, ...day })
-      t.match(two, { admitted: true, count: 2 })
-      await store.settle(acquisition, 0)
-      t.match(await other.peek(demand('alice', day)), { count: 2 })
-      await client.flushall()
-    }
-  }
-)
-
-t.test("a month's count is not lost because of a minute's quota", async (t) => {
-  const clock = new VirtualClock()
-  clock.advance(1_000_000)
-  const store = new RedisQuotaStore({ client, clock: clock.now })
-  const month = { counters: 'chat.tokens.month', window: 31 * 86_400_000 }
-  await acquireOne(store, 'alice', month)
-  for (let minute = 0; minute < 5; minute++) {
-    clock.advance(60_000)
-    await acquireOne(store, 'bob')
-    await acquireOne(store, 'bob', place(50))
-  }
-  for (const name of ['llm-quota:{0}', 'llm-quota:{0}:windows:chat.tokens.month']) {
-    const left = await client.pttl(name)
-    t.ok(left > month.window, `${name} expires in ${left} ms`)
-  }
-  t.match(await acquireOne(store, 'alice', month), { count: 2 })
-})
-
-t.test("of a request's quotas, the shard is kept for the longest window, whichever is the last",
-  async (t) => {
-    const month = { counters: 'chat.tokens.month', window: 31 * 86_400_000 }
-    const demands = [demand('alice', month), demand('alice'), demand('alice', place())]
-    for (const ordered of [demands, [...demands].reverse()]) {
-      await client.flushall()
-      const store = new RedisQuotaStore({ client })
-      await store.acquire(ordered)
-      for (const name of ['llm-quota:{0}', 'llm-quota:{0}:windows:chat.tokens.month']) {
-        const left = await client.pttl(name)
-        t.ok(left > month.window, `${name} expires in ${left} ms`)
+    for (const lose of losses) {
+      for (const day of [{}, { start: 8e12, end: 9e12 }]) {
+        const { receipt } = await acquireOne(store, key('alice'), { least: 3, most: 3, ...day })
+        await lose()
+        const two = await acquireOne(other, key('alice'), { least: 2, most: 2, ...day })
+        t.match(two, { admitted: true, count: 2 })
+        await store.settle(receipt, { count: 3, held: 0 })
+        t.match(await other.peek(demand(key('alice'), day)), { count: 2 })
+        await client.flushall()
       }
     }
   }
 )
 
-const layouts = [
-  () => client.sadd('llm-quota:{0}', 'llm-quota:{0}:default'),
-  () => client.hset('llm-quota:{0}', 'layout:7', 'of a later version'),
-  () => client.set('llm-quota:{0}', "another program's")
-]
-
-t.test('another layout, older or newer, is refused by name and not changed', async (t) => {
-  const store = new RedisQuotaStore({ client })
-  const calls: (() => unknown)[] = [
-    () => acquireOne(store, 'alice'),
-    () => acquireOne(store, 'alice', place()),
-    () => store.peek(demand('alice')),
-    () => store.list('default'),
-    () => store.inspect('default'),
-    () => store.forget('alice', 'default')
-  ]
-  for (const write of layouts) {
+t.test('a settlement with a text is applied once, in whichever process', async (t) => {
+  const stores = [new RedisQuotaStore({ client }), new RedisQuotaStore({ client })]
+  for (const day of [{}, { start: Date.now() - 1_000, end: Date.now() + 60_000 }]) {
+    const estimated = estimate(10, { limit: 20, window: 60_000, ...day })
+    const { receipt } = await acquireOne(new RedisQuotaStore({ client }), 'alice', estimated)
+    const less = { count: 4, held: 10 }
+    const applied = await Promise.all(
+      Array.from({ length: 10 }, (_, attempt) => stores[attempt % 2]?.settle(receipt, less, 'text'))
+    )
+    t.equal(applied.filter((isFirst) => isFirst === true).length, 1)
+    t.equal(applied.filter((isFirst) => isFirst === false).length, 9)
+    t.match(await stores[0]?.peek(demand('alice', estimated)), { count: 6, held: 0 })
+    t.equal(await stores[0]?.settle(receipt, less, 'another text'), true)
     await client.flushall()
-    const acquisition = await acquireOne(store, 'alice')
-    await client.flushall()
-    await write()
-    const before = await client.dump('llm-quota:{0}')
-    const settled = store.settle(acquisition, 0)
-    for (const call of calls) {
-      await t.rejects(
-        async () => call(),
-        /VERSION llm-quota:\{0\} has the layout of another version/
-      )
-    }
-    t.same(await client.dump('llm-quota:{0}'), before)
-    t.same(await client.keys('*'), ['llm-quota:{0}'])
-    await client.flushall()
-    await acquireOne(store, 'alice')
-    await settled
+    t.equal(await stores[0]?.settle(receipt, less, 'too late'), false, 'the window is lost')
   }
 })
 
-t.test('clearCounters removes a shard of another layout, whatever it is', async (t) => {
-  const store = new RedisQuotaStore({ client })
-  for (const write of layouts) {
-    await client.flushall()
-    await write()
-    await store.clearCounters()
-    t.same(await client.keys('*'), [])
-  }
+t.test('a settlement with a text changes nothing once the window is over', async (t) => {
+  const clock = new VirtualClock()
+  clock.advance(1_000_000)
+  const store = new RedisQuotaStore({ client, clock: clock.now })
+  const { receipt } = await acquireOne(store, 'alice')
+  clock.advance(60_000)
+  t.equal(await store.settle(receipt, { count: 1, held: 0 }, 'text'), false)
 })
 
 t.test(
@@ -286,15 +283,12 @@ t.test(
         { client: { host: 'redis.example', password: 'secret' } },
         /option client .* it got an object$/
       ],
-      [{ client: 'redis://:secret@redis.example' }, /option client .* it got a URL$/],
-      [{ keyPrefix: 'a{b}' }, /option keyPrefix .* it got "a{b}"/],
+      [{ client: 'redis://:secret@redis.example' }, /option client .* it got a string$/],
+      [{ keyPrefix: '' }, /option keyPrefix must be a string that is not empty, .* it got ""/],
+      [{ keyPrefix: 'a{}' }, /option keyPrefix .* it got "a{}"/],
+      [{ keyPrefix: 'a}b{' }, /option keyPrefix .* it got "a}b{"/],
       [{ maxTrackedCallers: 0 }, /option maxTrackedCallers .* it got 0/],
-      [{ shards: 0 }, /option shards must be an integer of at least 1; it got 0/],
-      [{ shards: 3, maxTrackedCallers: 2 }, /option shards .* it got 3/],
-      [
-        { shards: 101 },
-        /option shards must be at most 16, or maxTrackedCallers \/ 100, and .*; it got 101/
-      ],
+      [{ shards: 2 }, /option shards does not exist; it got 2/],
       [
         { rememberRejections: 'yes' },
         /option rememberRejections must be true or false; it got "yes"/

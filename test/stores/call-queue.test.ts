@@ -365,6 +365,7 @@ t.test('a call that has not run has lost no duty, and its requests fail', (t) =>
 t.test('of a call that may have run, only what can be done twice is sent again', (t) => {
   const subject = failedCall('unknown')
   t.same(subject.ended.sort(), [
+    `place one: ${lost.message}`,
     `request of bob: ${lost.message}`,
     `settlement of alice: ${lost.message}`,
     `standing of carol: ${lost.message}`

@@ -164,16 +164,25 @@ local function reach (quota, row, starts, ends)
     counter.count, counter.held, counter.heldBefore = 0, 0, 0
     counter.isNew, counter.isOpened, counter.isChanged = false, true, true
   end
+  -- What a clock that was set back has shortened stays short.
+  counter.isChanged = counter.isChanged or counter.isTooLong
   return counter
 end
 
--- Returns what a demand of concurrent requests reaches, with the fields of a counter.
+-- Returns the places of a holder, with the fields of a counter.
 local function reachPlaces (holder)
   if not holder.count then
     holder.count = countPlaces(holder)
     holder.held, holder.heldBefore, holder.ends, holder.id = holder.count, 0, now, 0
   end
   return holder
+end
+
+-- As reachPlaces, but changes nothing.
+local function lookAtPlaces (holder)
+  if holder.count then return holder end
+  local count = redis.call('ZCOUNT', holder.key, '(' .. nowText, '+inf')
+  return { count = count, held = count, heldBefore = 0, ends = now }
 end
 
 local function addCount (quota, counter)
@@ -225,7 +234,7 @@ for _ = 1, standingCount do
   local position, row, starts, ends
   position, row, starts, ends, at = unpackNumbers('dddd', NUMBERS, at)
   local quota = quotas[position]
-  local counter = quota and counterOf(quota, row) or reachPlaces(holders[row])
+  local counter = quota and counterOf(quota, row) or lookAtPlaces(holders[row])
   if quota and isOver(counter, starts, ends) then reply[#reply + 1] = '-1'
   else addCount(quota, counter) end
 end

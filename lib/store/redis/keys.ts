@@ -26,11 +26,12 @@ export class Keys {
   readonly #root: string
 
   /**
-   * @param prefix The option `keyPrefix`. All keys are in the hash slot of its `{…}`, or else of
-   *   the prefix.
+   * @param prefix The option `keyPrefix`. All keys begin with it, and are in the hash slot of its
+   *   `{…}` or, without one, of the prefix.
    */
   constructor (prefix: string) {
-    this.#root = `${prefix.includes('{') ? prefix : `{${prefix}}`}${version}:`
+    const inSlot = prefix.includes('{') ? prefix : `${prefix}{${prefix}}`
+    this.#root = `${inSlot}${version}:`
   }
 
   get quotas (): string {

@@ -22,14 +22,15 @@ local function readCounter (text, now, period, window)
   end
   local count, held, heldBefore, heldPeriod, ends, id, zoned = struct.unpack(COUNTER, text)
   local isZoned = zoned == 1
-  if not isZoned then ends = math.min(ends, now + window) end
+  local isTooLong = not isZoned and ends > now + window
+  if isTooLong then ends = now + window end
   if heldPeriod ~= period then
     heldBefore = heldPeriod == period - 1 and held or 0
     held = 0
   end
   return {
     count = count, held = held, heldBefore = heldBefore, ends = ends, id = id, isZoned = isZoned,
-    isNew = false
+    isNew = false, isTooLong = isTooLong
   }
 end
 

@@ -208,8 +208,10 @@ export class CallQueue {
     this.#hasFailed = true
     if (kind === 'unknown') {
       this.#isSuspect = true
-      this.#givenBack.addAgain({ freed: batch.freed, settlements: [] })
-      for (const { ended } of batch.settlements) rejectAll(ended, error)
+      for (const { ended } of [...batch.freed, ...batch.settlements]) rejectAll(ended, error)
+      // Nobody waits for these any more.
+      const freed = batch.freed.map((duty) => ({ ...duty, ended: [] }))
+      this.#givenBack.addAgain({ freed, settlements: [] })
       // The call may have taken places.
       for (const request of sent?.content.requests ?? []) {
         for (const place of placesOf(request)) this.addFreed(place, nobody)
