@@ -63,7 +63,7 @@ export interface HandlerPermitParts {
 }
 
 const assertReference = checkThat(
-  'must be a string',
+  'must be a string of well-formed Unicode without NUL',
   (value) => typeof value === 'string' && value.isWellFormed() && !value.includes('\0'),
   formatType
 )

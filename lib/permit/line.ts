@@ -1,5 +1,5 @@
 import { required } from '../required.js'
-import type { QuotaCount } from '../store/store.js'
+import type { QuotaCount, QuotaStore } from '../store/store.js'
 import type { QuotaTimers } from '../time-limit.js'
 import { wallClock } from '../wall-clock.js'
 
@@ -20,6 +20,8 @@ export interface Waiting {
   ask(): void | Promise<void>
   /** Takes the request out of the line if by this count, there is room too late for it. */
   consider(count: QuotaCount): void
+  /** Refuses the request, and takes it out of the line, if it needs a store that has failed. */
+  fail(store: QuotaStore): void
   /** Rejects the request, which has left the line, because too many wait. */
   reject(): void
   /** Refuses the request, and takes it out of the line, because the server closes. */
@@ -152,6 +154,14 @@ class Line<Request extends Waiting> {
     this.#count = count
     this.#notedAt = this.#time.clock()
     for (const request of [...this.#byTurn.values()].flat()) request.consider(count)
+  }
+
+  /**
+   * A store has failed the request that asked. The others do not ask one after another, which would
+   * take as long for each as the store takes to fail.
+   */
+  fail (store: QuotaStore): void {
+    for (const request of [...this.#byTurn.values()].flat()) request.fail(store)
   }
 
   /** Adds a request at the end. */

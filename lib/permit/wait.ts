@@ -4,7 +4,7 @@ import { Caller } from '../caller/request-caller.js'
 import { then, type Eventual } from '../promises.js'
 import { required } from '../required.js'
 import { hasRoom } from '../store/counter.js'
-import type { Acquisition, QuotaCount } from '../store/store.js'
+import type { Acquisition, QuotaCount, QuotaStore } from '../store/store.js'
 import { ask, giveBack } from './ask.js'
 import { decideBy, refusalAmong } from './decide.js'
 import type { OpenPermit } from './closing.js'
@@ -195,7 +195,7 @@ class WaitingRequest implements Waiting, OpenPermit {
     this.#isAsking = true
     try {
       const quotas = await this.#decideAnew()
-      this.#noteCount(quotas)
+      this.#tellLine(quotas)
       if (this.#hasEnded) return this.#giveBack(quotas)
       this.#quotas = quotas
       this.#goOn()
@@ -225,6 +225,20 @@ class WaitingRequest implements Waiting, OpenPermit {
     if (hasRoom(count.count, demand)) return
     rejectBy(this.#refusing, count)
     if (!canWait(this.#quotas, this.#elapsed)) this.#finish()
+  }
+
+  fail (store: QuotaStore): void {
+    if (this.#isAsking) return
+    const needsIt = (each: QuotaOfRequest): boolean =>
+      each.demand !== null && each.quota.store === store
+    if (!this.#quotas.some(needsIt)) return
+    for (const each of this.#quotas) {
+      const callerKey = each.demand?.callerKey ?? null
+      if (needsIt(each)) each.decideWithout({ outcome: 'unavailable', reason: 'store', callerKey })
+      // What it was before does not refuse the request now.
+      else if (each.isRefused) each.decision = null
+    }
+    this.#finish()
   }
 
   reject (): void {
@@ -278,11 +292,16 @@ class WaitingRequest implements Waiting, OpenPermit {
     this.#finish()
   }
 
-  /** Tells the line what its counter holds now. */
-  #noteCount (quotas: readonly QuotaOfRequest[]): void {
-    for (const { quota, demand, acquisition } of quotas) {
-      if (quota !== this.#refusing.quota || demand === null || acquisition === null) continue
-      quota.lines?.lineOf(demand.callerKey)?.note(countOf(acquisition))
+  /** Tells the line what its counter holds now, and which stores have failed. */
+  #tellLine (quotas: readonly QuotaOfRequest[]): void {
+    const { quota, demand } = this.#refusing
+    const { callerKey } = required(demand, 'the demand of a request that waits')
+    const line = quota.lines?.lineOf(callerKey)
+    for (const each of quotas) {
+      const { decision, acquisition } = each
+      const isOfLine = each.quota === quota && each.demand?.callerKey === callerKey
+      if (decision?.reason === 'store') line?.fail(each.quota.store)
+      else if (isOfLine && acquisition !== null) line?.note(countOf(acquisition))
     }
   }
 

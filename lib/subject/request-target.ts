@@ -5,7 +5,7 @@ const query = /\?.*/s
 const encodedSlash = /%2f/i
 const encodedByte = /%[0-9a-f]{2}/gi
 
-/** The characters that RFC 9112 allows in no target, but HTTP/2 servers accept. */
+/** Everything but the printable characters of ASCII. HTTP/2 servers accept it in a target. */
 const notAscii = /[^ -~]/
 
 // In Node.js, each byte of a target is one character. Readers can take the characters as they are,
@@ -20,10 +20,10 @@ const controlBytes = /[^ -~\x80-\xff]|\xc2[\x80-\x9f]/g
 const separator = /[/\\?#;]/
 
 /**
- * What a plain path, decoded once, does not contain: separators of other readers, control
- * characters, empty and dot segments, and white space at the ends of a segment.
+ * What a plain path, decoded once, does not contain beside what is not ASCII: separators of other
+ * readers, empty and dot segments, and spaces at the ends of a segment.
  */
-const odd = /[\\%?#;\p{Cc}]|\/(?:\/|\s|\.{1,2}(?:\/|$))|\s(?:\/|$)/u
+const odd = /[\\%?#;]|\/(?:\/| |\.{1,2}(?:\/|$))| (?:\/|$)/
 
 /**
  * An empty host makes the first segment of the path the host. A "?" or "#" in it makes the whole
@@ -39,9 +39,9 @@ const plainHost = /^[^/\\?#]+$/
 export function plainPath (target: string, host: string, mayEndWithSlash: boolean): string | null {
   const path = target.replace(query, '')
   if (!path.startsWith('/') || !plainHost.test(host)) return null
-  if (notAscii.test(path) || encodedSlash.test(path)) return null
+  if (encodedSlash.test(path)) return null
   const decoded = decodedOnce(path)
-  if (decoded === null || odd.test(decoded)) return null
+  if (decoded === null || notAscii.test(decoded) || odd.test(decoded)) return null
   return decoded.endsWith('/') && !mayEndWithSlash ? null : decoded
 }
 

@@ -92,6 +92,10 @@ class Request implements Waiting {
     if (windowRemaining !== null && windowRemaining > 1000) this.counter.lines.leave(this)
   }
 
+  fail (): void {
+    this.counter.lines.leave(this)
+  }
+
   reject (): void {
     this.counter.rejected.push(this.name)
   }

@@ -352,6 +352,12 @@ const cases: [
     ['/other']
   ],
   [
+    'a spelling that is not ASCII when it is decoded is not plain',
+    { options: operation('/api/analyze') },
+    ['/api%E2%80%8B/analyze', '/%C3%A9/Analyze'],
+    ['/api/%C3%A9', '/other/analyze']
+  ],
+  [
     'an operation with a percent sign',
     { options: operation('/100%25') },
     ['/100%2525', '/./100%2525', '/100%252525'],
@@ -492,7 +498,8 @@ t.test(
       ['/api/übung', 401],
       [Buffer.from('/api/übung').toString('latin1'), 401],
       [Buffer.from('/api/tür').toString('latin1'), 200],
-      ['/other/%C3%BCbung', 200]
+      ['/other/%C3%BCbung', 401],
+      ['/other/t%C3%BCr', 200]
     ] as const) {
       const request = session.request({ ':method': 'POST', ':path': path })
       const [headers] = await once(request.end().resume(), 'response')

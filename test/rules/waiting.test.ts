@@ -7,6 +7,7 @@ import t from 'tap'
 import quotaPlugin, {
   callerKey,
   localAuthentication,
+  MemoryQuotaStore,
   type Demand,
   type QuotaDefinition
 } from '../../lib/index.js'
@@ -293,6 +294,73 @@ t.test('a limit that fails at the turn of a request ends its wait with 503', asy
   await pass(host.time, 500)
   t.equal((await response).statusCode, 503)
   t.match(host.decisions.at(-1), { outcome: 'unavailable', reason: 'limit', waited: 500 })
+})
+
+t.test('a store that fails the first in a line refuses all who need it, at once', async (t) => {
+  const failing: (() => void)[] = []
+  let isDown = false
+  const host = await createWaitingHost(
+    t,
+    { slots: slots(1, 60_000) },
+    {
+      wrap: (store) => ({
+        ...store,
+        acquire (demands) {
+          if (!isDown) return store.acquire(demands)
+          return new Promise((_resolve, reject) => {
+            failing.push(() => reject(new Error('no answer')))
+          })
+        }
+      })
+    }
+  )
+  await host.run()
+  const waiting = []
+  for (const caller of ['bob', 'bob', 'carol', 'dave']) waiting.push(await host.queue(caller))
+  isDown = true
+  await pass(host.time, 500)
+  t.equal(failing.length, 1)
+  failing[0]?.()
+  for (const { response } of waiting) {
+    const { statusCode, headers } = await response
+    t.match({ statusCode, headers }, { statusCode: 503, headers: { 'retry-after': '1' } })
+  }
+  t.equal(failing.length, 1, 'only the first has asked')
+  t.equal(host.waiting(), 0)
+  const refusals = host.decisions.slice(1)
+  t.equal(refusals.length, 4)
+  for (const each of refusals) {
+    t.match(each, { outcome: 'unavailable', reason: 'store', quota: 'slots', waited: 500 })
+  }
+})
+
+t.test('a store that fails refuses those in a line for whom it counts', async (t) => {
+  const memory = new MemoryQuotaStore()
+  let isDown = false
+  const other = {
+    settle: memory.settle.bind(memory),
+    acquire (demands: readonly Demand[]) {
+      if (isDown) throw new Error('of the other store')
+      return memory.acquire(demands)
+    }
+  }
+  const host = await createWaitingHost(t, {
+    slots: slots(1, 60_000),
+    calls: { perMinute: 100, wait: 50_000, store: other }
+  })
+  const first = await host.run()
+  const both = [await host.queue('bob'), await host.queue('carol')]
+  const place = host.app.quotaAcquire({ slots: service() }, 'slots')
+  await until('three wait', () => host.waiting() === 3)
+  isDown = true
+  first.finish()
+  for (const { response } of both) t.equal((await response).statusCode, 503)
+  t.equal((await place).refusal, null)
+  t.match(host.decisions.slice(-3), [
+    { outcome: 'unavailable', reason: 'store', quota: 'calls' },
+    { outcome: 'unavailable', reason: 'store', quota: 'calls' },
+    { outcome: 'admitted', quota: 'slots' }
+  ])
 })
 
 t.test('the caller and the cost of a request stay what they were when it arrived', async (t) => {

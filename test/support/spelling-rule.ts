@@ -48,7 +48,6 @@ export function comparable (
 
 function plainPathOf (target: string, host: string, mayEndWithSlash: boolean): string | null {
   if (!target.startsWith('/') || host === '' || /[/\\?#]/.test(host)) return null
-  if (/[^ -~]/.test(target.replace(/\?.*/s, ''))) return null
   const segments: string[] = []
   for (const segment of target.replace(/\?.*/s, '').slice(1).split('/')) {
     try {
@@ -63,7 +62,7 @@ function plainPathOf (target: string, host: string, mayEndWithSlash: boolean): s
       : segment !== '.' &&
         segment !== '..' &&
         segment.trim() === segment &&
-        !/[/\\%?#;\p{Cc}]/u.test(segment)
+        !/[/\\%?#;]|[^ -~]/.test(segment)
   )
   return isPlain ? `/${segments.join('/')}` : null
 }
