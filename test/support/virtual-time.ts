@@ -1,7 +1,6 @@
-// The clocks and timers of a simulation, in place of those of this process.
 import { mock } from 'node:test'
 
-/** The clocks and timers that a test controls. */
+/** Clocks and timers that a test controls, in place of those of its process. */
 export class VirtualTime {
   /** The monotonic time in milliseconds. */
   now = 0
