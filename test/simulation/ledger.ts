@@ -36,7 +36,7 @@ export interface Use {
   readonly place: Demand | null
   state: 'asked' | 'admitted' | 'rejected' | 'failed'
   granted: number
-  /** The least that was reported; infinite before the first report. */
+  /** What is left of the grant after what was given back; infinite before the first settlement. */
   used: number
   /** Whether it runs, and has a place. */
   isRunning: boolean
@@ -93,7 +93,7 @@ export class Ledger {
   /** Notes what a server has decided. */
   note (server: DriverServer, { requests }: Call, reply: Reply): void {
     for (const [index, { demands, place }] of requests.entries()) {
-      const decided = required(reply[index], 'what was decided on a request')
+      const decided = required(reply.decided[index], 'what was decided on a request')
       if (!decided.every(({ admitted }) => admitted)) continue
       for (const [position, { granted, overflow }] of decided.entries()) {
         const demand = required(demands[position], 'a demand')

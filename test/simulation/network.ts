@@ -33,9 +33,9 @@ export class Network {
   driverTo (server: DriverServer, link: Link): Driver {
     return {
       mostDemands: server.mostDemands,
-      decide: (call) => this.#call(server, link, call),
-      peek: (demand) => server.peek(demand),
-      forget: (callerKey, counters) => server.forget(callerKey, counters),
+      hasJournal: server.hasJournal,
+      connect: () => ({ run: (call) => this.#call(server, link, call), release () {} }),
+      forget: (counters, callerKey) => server.forget(counters, callerKey),
       list: (counters, cursor) => server.list(counters, cursor),
       inspect: () => server.inspect(),
       clear: () => server.clear()

@@ -1,14 +1,17 @@
 // A store that tells the ledger what it is asked, and what it answers.
-import type { Acquisition, Acquisitions, Demand, QuotaStore } from '../../lib/store/store.js'
+import type { Acquisitions, Demand, QuotaStore, Settled } from '../../lib/store/store.js'
 import { isUnlimited, type Use } from './ledger.js'
 
 /** A store that can settle. */
 export type SettlingStore = QuotaStore & Required<Pick<QuotaStore, 'settle'>>
 
-/** What was acquired for a request: of its window, or its place. */
-interface Acquired {
-  readonly use: Use
-  readonly isPlace: boolean
+/** A receipt of an `ObservedStore`: of a window of a request, or of its place. */
+class ObservedReceipt {
+  constructor (
+    readonly use: Use,
+    readonly isPlace: boolean,
+    readonly receipt: unknown
+  ) {}
 }
 
 export class ObservedStore implements SettlingStore {
@@ -18,7 +21,7 @@ export class ObservedStore implements SettlingStore {
   readonly uses: Use[] = []
   readonly #store: SettlingStore
   readonly #begin: (demands: readonly Demand[]) => Use
-  readonly #acquired = new Map<Acquisition, Acquired>()
+  readonly #receipts: ObservedReceipt[] = []
 
   /** @param begin Begins the request of which these are the demands. */
   constructor (store: SettlingStore, begin: (demands: readonly Demand[]) => Use) {
@@ -28,9 +31,12 @@ export class ObservedStore implements SettlingStore {
 
   /** Settles what a request was granted of a window, and frees its place. */
   async settleUse (use: Use, used: number): Promise<void> {
-    const found = [...this.#acquired].filter(([, each]) => each.use === use)
+    const counted = Math.min(use.granted, use.used)
+    const held = use.used === Infinity ? use.granted : 0
+    const less = { count: Math.max(0, counted - used), held }
+    const found = this.#receipts.filter((each) => each.use === use)
     await Promise.all(
-      found.map(([acquisition, { isPlace }]) => this.settle(acquisition, isPlace ? 0 : used))
+      found.map((each) => this.settle(each, each.isPlace ? { count: 1, held: 1 } : less))
     )
   }
 
@@ -38,9 +44,7 @@ export class ObservedStore implements SettlingStore {
     const use = this.#begin(demands)
     this.uses.push(use)
     try {
-      const acquisitions = await this.#store.acquire(demands)
-      this.#note(use, demands, acquisitions)
-      return acquisitions
+      return this.#noted(use, demands, await this.#store.acquire(demands))
     } catch (error) {
       use.state = 'failed'
       if (isUnlimited(use.tokens)) this.failures += 1
@@ -48,14 +52,13 @@ export class ObservedStore implements SettlingStore {
     }
   }
 
-  async settle (acquisition: Acquisition, used: number): Promise<void> {
-    const acquired = this.#acquired.get(acquisition)
-    if (acquired === undefined) throw new Error('what is settled was not acquired')
-    const { use, isPlace } = acquired
+  async settle (receipt: unknown, less: Settled): Promise<void> {
+    if (!(receipt instanceof ObservedReceipt)) throw new Error('what is settled was not acquired')
+    const { use, isPlace } = receipt
     if (isPlace) use.isRunning = false
-    else use.used = Math.min(use.used, used)
+    else use.used = Math.min(use.granted, use.used) - less.count
     try {
-      await this.#store.settle(acquisition, used)
+      await this.#store.settle(receipt.receipt, less)
     } catch (error) {
       this.failures += 1
       use.isUncertain = true
@@ -63,18 +66,21 @@ export class ObservedStore implements SettlingStore {
     }
   }
 
-  #note (use: Use, demands: readonly Demand[], acquisitions: Acquisitions): void {
+  /** Returns the acquisitions with receipts of this store. */
+  #noted (use: Use, demands: readonly Demand[], acquisitions: Acquisitions): Acquisitions {
     if (!acquisitions.every((acquisition) => acquisition?.admitted === true)) {
       use.state = 'rejected'
-      return
+      return acquisitions
     }
     use.state = 'admitted'
-    for (const [index, acquisition] of acquisitions.entries()) {
-      if (acquisition === null) continue
+    return acquisitions.map((acquisition, index) => {
+      if (acquisition === null) return null
       const isPlace = demands[index]?.window === null
-      this.#acquired.set(acquisition, { use, isPlace })
       if (isPlace) use.isRunning = true
       else use.granted = acquisition.granted
-    }
+      const receipt = new ObservedReceipt(use, isPlace, acquisition.receipt)
+      this.#receipts.push(receipt)
+      return { ...acquisition, receipt }
+    })
   }
 }

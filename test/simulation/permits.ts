@@ -46,9 +46,9 @@ export class Permits {
   }
 
   async acquire ({ caller, least, most, place }: Asked): Promise<void> {
-    const names = place ? ['tokens', 'places'] : ['tokens']
-    const authentication = localAuthentication(caller)
-    const permit = await this.#app.quotaAcquire(authentication, names, { tokens: { least, most } })
+    const tokens = { least, most }
+    const quotas = place ? { tokens, places: null } : { tokens }
+    const permit = await this.#app.quotaAcquire(localAuthentication(caller), quotas)
     if (permit.refusal === null) this.#reported.push({ permit, used: null, hasEnded: false })
   }
 
@@ -57,16 +57,6 @@ export class Permits {
     if (reported === undefined) return
     reported.used = (reported.used ?? 0) + amount
     await reported.permit.charge(amount)
-  }
-
-  async extend (number: number, amount: number): Promise<void> {
-    const reported = this.#chosen(number)
-    if (reported === undefined || reported.hasEnded) return
-    try {
-      await reported.permit.extend(amount)
-    } catch {
-      // The permit has ended in the meantime.
-    }
   }
 
   async end (number: number): Promise<void> {

@@ -38,6 +38,16 @@ async function take (store: QuotaStore, ...demands: Demand[]): Promise<Acquisiti
   return found
 }
 
+/** Takes as much off what was counted, and off what is held. */
+async function settle (
+  store: QuotaStore,
+  acquisition: Acquisition | undefined,
+  count: number,
+  held = count
+): Promise<void> {
+  await store.settle?.(required(acquisition, 'what was acquired').receipt, { count, held })
+}
+
 /** Lets happen what needs neither a message nor time. */
 async function someTurns (): Promise<void> {
   for (let turns = 0; turns < 10; turns++) await turn()
@@ -59,7 +69,7 @@ class Scene {
   process (): { store: SharedStore; link: Link } {
     const link = { isAlive: true, troubledAt: -Infinity }
     const driver = this.network.driverTo(this.server, link)
-    return { store: new SharedStore({ rememberRejections: false }, 1, () => driver), link }
+    return { store: new SharedStore({ rememberRejections: false }, driver), link }
   }
 
   /** Waits for the next message, and takes it. */
@@ -146,15 +156,15 @@ const scenarios: Record<string, (t: Test) => Promise<void>> = {
     const [first] = await scene.deliver(take(store, tokens(2)))
     const [second] = await scene.deliver(take(store, tokens(2)))
     let rejected = 0
-    const settle = (acquisition: Acquisition | undefined): void => {
-      store.settle(required(acquisition, 'tokens'), 1).catch(() => {
+    const settleOne = (acquisition: Acquisition | undefined): void => {
+      settle(store, acquisition, 1, 2).catch(() => {
         rejected += 1
       })
     }
-    settle(first)
+    settleOne(first)
     ;(await scene.next('call')).reset()
     await someTurns()
-    settle(second)
+    settleOne(second)
     // An empty call shows that the server works.
     await scene.deliver(Promise.resolve())
     ;(await scene.next('call')).arrive()
@@ -164,7 +174,7 @@ const scenarios: Record<string, (t: Test) => Promise<void>> = {
     scene.assertHas(t, 3, 2, 0, 'one of them has been applied')
     await scene.deliver(take(store, tokens(1)))
     scene.assertHas(t, 4, 3, 0, 'and neither is sent again')
-    await scene.deliver(store.settle(required(second, 'tokens'), 0))
+    await scene.deliver(settle(store, second, 1, 0))
     scene.assertHas(t, 3, 3, 0, 'a later one lowers by the difference')
   },
 
@@ -187,7 +197,7 @@ const scenarios: Record<string, (t: Test) => Promise<void>> = {
     const scene = new Scene(t)
     const { store } = scene.process()
     const [taken] = await scene.deliver(take(store, place()))
-    const rejected = t.rejects(store.settle(required(taken, 'the place'), 0), /lost/)
+    const rejected = t.rejects(settle(store, taken, 1), /lost/)
     ;(await scene.next('call')).reset()
     await rejected
     scene.assertHas(t, 0, 0, 1, 'it stays taken')
@@ -201,7 +211,7 @@ const scenarios: Record<string, (t: Test) => Promise<void>> = {
     const { store } = scene.process()
     const [taken] = await scene.deliver(take(store, place()))
     scene.time.advance(renewalInterval)
-    await scene.deliver(store.settle(required(taken, 'the place'), 0))
+    await scene.deliver(settle(store, taken, 1))
     scene.assertHas(t, 0, 0, 0, 'it is not renewed')
   },
 
@@ -215,14 +225,14 @@ const scenarios: Record<string, (t: Test) => Promise<void>> = {
     for (const reply of [await scene.next('reply'), await scene.next('reply')]) reply.arrive()
     const [counted, taken] = await taking
     scene.assertHas(t, 4, 4, 1, 'it counts twice, and takes one place')
-    const settling = store.settle(required(counted, 'tokens'), 1)
+    const settling = settle(store, counted, 1, 2)
     const settlement = await scene.next('call')
     settlement.arrive()
     settlement.arrive()
     for (const reply of [await scene.next('reply'), await scene.next('reply')]) reply.arrive()
     await settling
     scene.assertHas(t, 2, 0, 1, 'a settlement lowers twice')
-    await scene.deliver(store.settle(required(taken, 'the place'), 0))
+    await scene.deliver(settle(store, taken, 1))
     scene.assertHas(t, 2, 0, 0, 'and the place is freed once')
   },
 
@@ -256,7 +266,7 @@ const scenarios: Record<string, (t: Test) => Promise<void>> = {
     scene.assertHas(t, 1, 1, 2, 'another process has taken it, so two requests run')
     const asked = Promise.resolve(other.acquire([place(2)]))
     t.match(await scene.deliver(asked), [{ admitted: false, count: 2 }])
-    await scene.deliver(stalled.settle(required(held, 'the place'), 0))
+    await scene.deliver(settle(stalled, held, 1))
     scene.assertHas(t, 1, 1, 1, 'until one ends')
   },
 
@@ -282,7 +292,7 @@ const scenarios: Record<string, (t: Test) => Promise<void>> = {
     await scene.server.clear()
     await scene.deliver(take(store, tokens(5)))
     scene.assertHas(t, 5, 5, 0, 'a new window admits up to the limit again')
-    await scene.deliver(store.settle(required(earlier, 'tokens'), 0))
+    await scene.deliver(settle(store, earlier, 4))
     scene.assertHas(t, 5, 5, 0, 'in which nothing of the lost one is settled')
     const renewed = scene.deliver(Promise.resolve())
     await scene.pass(renewalInterval)
@@ -307,7 +317,7 @@ const scenarios: Record<string, (t: Test) => Promise<void>> = {
     await scene.pass(2_000)
     await scene.deliver(take(insured, tokens(6)))
     scene.assertHas(t, 6, 6, 0, 'the primary knows nothing of what the fallback has admitted')
-    await insured.settle?.(required(elsewhere, 'tokens'), 3)
+    await settle(insured, elsewhere, 1, 4)
     scene.assertHas(t, 6, 6, 0, 'and so it is settled in the fallback')
     t.match(fallback.peek(tokens(1)), { count: 3, held: 0 })
   }

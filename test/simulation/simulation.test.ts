@@ -22,13 +22,13 @@ async function simulate (kind: Kind, steps: readonly Step[]): Promise<void> {
 
 const kinds: Record<Kind, string> = {
   shared: 'a shared store counts what was used',
-  'two shards': 'a store with two shards counts what was used',
+  'two stores': 'a store made of two counts what was used',
   insured: 'an insured store counts what was used, or its fallback',
   'at the cap': 'callers who share the overflow counter count what they used',
-  permits: 'permits settle what they were granted, extended and charged'
+  permits: 'permits settle what they were granted and charged'
 }
 
-for (const kind of ['shared', 'two shards', 'insured', 'at the cap', 'permits'] as const) {
+for (const kind of ['shared', 'two stores', 'insured', 'at the cap', 'permits'] as const) {
   for (const [what, step] of [['', stepOf], [' that lose nothing', stepWithoutLoss]] as const) {
     t.test(`in random steps${what}, ${kinds[kind]}`, async () => {
       const steps = fc.array(step, { minLength: 1, maxLength: mostSteps, size: 'max' })

@@ -21,7 +21,6 @@ const choices: readonly (readonly [weight: number, arbitrary: fc.Arbitrary<Step>
     )
   ],
   [5, fc.tuple(fc.constant('report'), request, fc.nat({ max: 6 }))],
-  [2, fc.tuple(fc.constant('extend'), request, fc.nat({ max: 3 }))],
   [3, fc.tuple(fc.constant('end'), request)],
   [14, fc.tuple(fc.constant('deliver'), small)],
   [2, fc.tuple(fc.constantFrom('repeat', 'lose', 'reset'), small)],

@@ -1,7 +1,7 @@
 // A simulation: processes whose stores count on servers, over a network and with clocks that the
 // test controls.
 import { setImmediate as turn } from 'node:timers/promises'
-import { InsuredQuotaStore, MemoryQuotaStore } from '../../lib/index.js'
+import { InsuredQuotaStore, MemoryQuotaStore, ShardedQuotaStore } from '../../lib/index.js'
 import { required } from '../../lib/required.js'
 import type { Call, Reply } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
@@ -28,12 +28,12 @@ const fewTurns = 2
 const manyTurns = 7
 
 /** The store that the processes of a simulation have, or what they have on top of it. */
-export type Kind = 'shared' | 'two shards' | 'insured' | 'at the cap' | 'permits'
+export type Kind = 'shared' | 'two stores' | 'insured' | 'at the cap' | 'permits'
 
 /** One thing that happens. Numbers choose among what there is. */
 export type Step =
   | readonly ['ask', process: number, caller: number, least: number, most: number, place: boolean]
-  | readonly ['report' | 'extend', request: number, amount: number]
+  | readonly ['report', request: number, amount: number]
   | readonly ['end', request: number]
   | readonly ['deliver' | 'lose' | 'repeat' | 'reset', message: number]
   | readonly ['pass', milliseconds: number]
@@ -70,10 +70,9 @@ class SimulatedProcess {
       servers.map((server) => [server, { isAlive: true, troubledAt: -Infinity }])
     )
     const drivers = [...this.links].map(([server, link]) => network.driverTo(server, link))
-    const shared = new SharedStore({}, drivers.length, (_cap, shard) =>
-      required(drivers[shard], 'the driver')
-    )
-    const store = kind === 'insured' ? insure(shared, ledger) : shared
+    const stores = drivers.map((driver) => new SharedStore({}, driver))
+    const [shared] = stores
+    const store = storeOf(kind, required(shared, 'a store'), stores, ledger)
     this.store = new ObservedStore(store, (demands) => ledger.begin(this, this.links, demands))
     this.permits = new Permits(this.store)
   }
@@ -93,6 +92,22 @@ class SimulatedProcess {
   }
 }
 
+/** The store of a process, over a store on each server. */
+function storeOf (
+  kind: Kind,
+  shared: SharedStore,
+  stores: readonly SharedStore[],
+  ledger: Ledger
+): SettlingStore {
+  if (kind === 'insured') return insure(shared, ledger)
+  if (kind !== 'two stores') return shared
+  const sharded = new ShardedQuotaStore(stores)
+  return {
+    acquire: (demands) => sharded.acquire(demands),
+    settle: (receipt, less) => sharded.settle?.(receipt, less)
+  }
+}
+
 function insure (primary: SharedStore, ledger: Ledger): SettlingStore {
   const fallback = new MemoryQuotaStore()
   const acquire = fallback.acquire.bind(fallback)
@@ -103,7 +118,7 @@ function insure (primary: SharedStore, ledger: Ledger): SettlingStore {
   const insured = new InsuredQuotaStore({ primary, fallback, timeout: 1_000, coolDown: 5_000 })
   return {
     acquire: (demands) => insured.acquire(demands),
-    settle: (acquisition, used) => insured.settle?.(acquisition, used)
+    settle: (receipt, less) => insured.settle?.(receipt, less)
   }
 }
 
@@ -119,7 +134,7 @@ export class World {
   constructor (kind: Kind) {
     this.#kind = kind
     const cap = kind === 'at the cap' ? smallCap : Infinity
-    const length = kind === 'two shards' ? 2 : 1
+    const length = kind === 'two stores' ? 2 : 1
     this.#servers = Array.from({ length }, () => new NotedServer(this.#ledger, cap))
   }
 
@@ -168,8 +183,6 @@ export class World {
         return this.#ask(step)
       case 'report':
         return this.#report(step[1], step[2])
-      case 'extend':
-        return this.#withPermit(step[1], (permits, number) => permits.extend(number, step[2]))
       case 'end':
         return this.#withPermit(step[1], (permits, number) => permits.end(number))
       case 'deliver':
