@@ -101,7 +101,7 @@ class World {
         this.#time += step[1]
         break
       case 'lose all':
-        void this.#server.clear()
+        this.#server.removeAll()
         break
       default:
         this.#act(step[0], step[1])

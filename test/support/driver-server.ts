@@ -87,6 +87,10 @@ export class DriverServer implements Driver {
   }
 
   async clear (): Promise<void> {
+    this.removeAll()
+  }
+
+  removeAll (): void {
     this.#windows.clear()
     this.#places.clear()
   }
