@@ -255,13 +255,13 @@ t.test(
       await soon()
       throw away
     }
-    const cases: [QuotaOptions, status: number][] = [
+    const cases = (): [QuotaOptions, status: number][] => [
       [{ store: { acquire: fails } }, 503],
       [{ store: new InsuredQuotaStore({ primary: { acquire: fails } }) }, 200],
       [{ preferences: { get: fails } }, 200]
     ]
     for (const isBroken of [false, true]) {
-      for (const [options, status] of cases) {
+      for (const [options, status] of cases()) {
         const log = captureLog()
         const errors: string[] = []
         const err = ({ constructor, message, stack }: Error) => {
