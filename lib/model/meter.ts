@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import { format } from '../errors.js'
+import { formatType } from '../errors.js'
 import { hasFunction, isObject } from '../option-checks.js'
 import { ignoreRejection } from '../promises.js'
 import { BodyReader } from './body-reader.js'
@@ -83,7 +83,7 @@ class MeteredBody extends Readable {
   readonly #take = (part: Part): void => {
     if (this.destroyed) return
     if (!isObject(part)) {
-      this.#fail(new TypeError(`the body must be an async iterable; it got ${format(part)}`))
+      this.#fail(new TypeError(`the body must be an async iterable; it got ${formatType(part)}`))
       return
     }
     if (part.done === true) {
@@ -94,7 +94,7 @@ class MeteredBody extends Readable {
     }
     const { value } = part
     if (!(value instanceof Uint8Array)) {
-      this.#fail(new TypeError(`the body must consist of bytes; it got ${format(value)}`))
+      this.#fail(new TypeError(`the body must consist of bytes; it got ${formatType(value)}`))
       return
     }
     this.#reader.write(value)
