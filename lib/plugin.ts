@@ -122,7 +122,11 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   }
   fastify.decorate('quotaConfig', configuration)
   fastify.decorate('quotas', described)
-  addServerQuotas(fastify.server, described)
+  addServerQuotas(fastify.server, {
+    quotas: described,
+    preferences: () =>
+      preferences.reader === undefined ? [] : settings.map(({ preference }) => preference)
+  })
   fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
   fastify.decorate(
     'quotaResume',

@@ -7,7 +7,15 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 // The folders of tests that need Node.js alone. The files of each run in one process, because for
 // most of them, starting Node.js and tap and loading Fastify takes as long as the tests. The
 // longest come first: tap runs files in the order of their names, which begin with a number.
-const together = ['rules', 'stores', 'docs', 'example', 'plugin', 'simulation', 'regressions', 'model']
+const together = [
+  'rules',
+  'stores',
+  'docs',
+  'example',
+  'plugin',
+  'regressions',
+  'model'
+]
 
 // tsc leaves what it has compiled of a test that is gone.
 for (const name of readdirSync('build/test', { recursive: true, encoding: 'utf8' })) {

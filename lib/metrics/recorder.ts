@@ -17,7 +17,7 @@ import {
 } from '../channels.js'
 import type { QuotaDecision, UnavailableReason } from '../permit/decision.js'
 import type { QuotaInfo } from '../permit/quota.js'
-import { serverQuotas } from '../permit/server-quotas.js'
+import { serverPreferences, serverQuotas } from '../permit/server-quotas.js'
 import {
   addStoreMetrics,
   labelsOfQuota,
@@ -138,15 +138,7 @@ export class Recorder {
         registers: []
       })
     )
-    this.#failedPreferences = added(
-      registry,
-      new Counter({
-        name: 'llm_quota_preference_failures_total',
-        help: 'Preferences that were unavailable, so that the configured limit was used.',
-        labelNames: ['preference'],
-        registers: []
-      })
-    )
+    this.#failedPreferences = this.#addFailedPreferences(registry)
     this.#durations = added(
       registry,
       new Histogram({
@@ -179,7 +171,7 @@ export class Recorder {
     const subscriptions = this.#subscriptionsOf(server, requests)
     for (const [{ name }, listener] of subscriptions) subscribe(name, listener)
     fastify.addHook('onReady', async () => {
-      this.#startUsed(server)
+      this.#startCounters(server)
     })
     fastify.addHook('onClose', async () => {
       this.#servers.delete(server)
@@ -210,10 +202,14 @@ export class Recorder {
     ]
   }
 
-  /** What quotas have used starts at 0, as the decisions do. */
-  #startUsed (server: object): void {
-    for (const { name, unit } of serverQuotas(server)) {
-      if (unit !== 'requests' && unit !== placeUnit) this.#used.inc({ quota: name, unit }, 0)
+  /** The counters of a quota start at 0, as those of its operations do. */
+  #startCounters (server: object): void {
+    for (const { name: quota, unit } of serverQuotas(server)) {
+      if (unit === placeUnit) continue
+      this.#overflows.inc({ quota, unit }, 0)
+      if (unit === 'requests') continue
+      this.#used.inc({ quota, unit }, 0)
+      this.#failedSettlements.inc({ quota, unit }, 0)
     }
   }
 
@@ -263,6 +259,24 @@ export class Recorder {
     units.set(quota, unit)
     change(waiting, message)
     if (seconds !== null) this.#waits.observe({ quota, unit }, seconds)
+  }
+
+  /** Whether there is a reader is known once the server is ready. */
+  #addFailedPreferences (registry: QuotaMetricsRegistry): Counter<'preference'> {
+    const servers = this.#servers
+    return added(
+      registry,
+      new Counter({
+        name: 'llm_quota_preference_failures_total',
+        help: 'Preferences that were unavailable, so that the configured limit was used.',
+        labelNames: ['preference'],
+        registers: [],
+        collect () {
+          const preferences = [...servers.keys()].flatMap(serverPreferences)
+          for (const preference of preferences) this.inc({ preference }, 0)
+        }
+      })
+    )
   }
 
   #addWaiting (registry: QuotaMetricsRegistry): void {

@@ -38,7 +38,8 @@ export class UsageReader {
     if (!isObject(chunk)) return
     this.#model = modelOf(chunk) ?? this.#model
     const counts = this.#countsOf(chunk)
-    if (counts !== null) this.#usage = { model: this.#model, ...counts }
+    // The chunk with the usage need not name the model.
+    if (counts !== null) this.#usage = { ...counts, model: this.#model }
   }
 
   /** The usage as last stated; null as long as none is. Another object each time it is stated. */
@@ -66,6 +67,7 @@ export class UsageReader {
   #countsOfMessage (holder: unknown): TokenCounts | null {
     const usage = isObject(holder) ? propertyOf(holder, 'usage') : undefined
     if (!isObject(usage)) return null
+    this.#model = fallbackModelIn(usage) ?? this.#model
     this.#ofMessage = { ...this.#ofMessage, ...changesIn(usage) }
     return countsOfUsage(this.#ofMessage)
   }
@@ -76,6 +78,17 @@ export class UsageReader {
     if (counts !== null) this.#steps.push(counts)
     return sumOfCounts(this.#steps)
   }
+}
+
+/**
+ * Returns the model that wrote a message of Anthropic's, where it is not the one that was asked and
+ * declined, which the first event names; null otherwise.
+ */
+function fallbackModelIn (usage: object): string | null {
+  const iterations = propertyOf(usage, 'iterations')
+  const last: unknown = Array.isArray(iterations) ? iterations.at(-1) : undefined
+  if (!isObject(last) || propertyOf(last, 'type') !== 'fallback_message') return null
+  return modelOf(last)
 }
 
 type UsageOfMessage = Readonly<Record<string, unknown>>

@@ -60,27 +60,46 @@ const holderNames = new Set([
   'tool_calls'
 ])
 
-/** Properties that hold the arguments of a tool, if they are objects. */
-const argumentNames = new Set(['arguments', 'args', 'input'])
+/** Properties that hold the arguments of a tool, if they are objects or lists. */
+const argumentNames = new Set([
+  'arguments',
+  'args',
+  'input',
+  'partialArgs', // Gemini, which can stream them
+  'action', // OpenAI's shell
+  'operation' // OpenAI's patches
+])
 
 /** How deep what a model wrote can be nested. Bounded, because servers can send any depth. */
 const deepest = 16
 
+/** Types of what a tool of the server found, and of why it or the API failed. */
+const notWritten = /(result|error|web_search_call)$/
+
+/** Properties of a choice that repeat what its delta holds. */
+const namesBesideDelta = new Set([
+  'message', // Perplexity: the whole message so far
+  'text' // Together
+])
+
 /** Events that repeat what earlier ones streamed, such as `response.output_text.done`. */
 const repetition = /(\.|-)(added|completed?|created|done|end|failed|in_progress|incomplete)$/
+
+/** Bounds the memory. No API has as many types of events. */
+const mostTypes = 100
 
 /** Counts the bytes of what a model writes in the chunks of one response. */
 export class TextCounter {
   #streamed = 0
-  /** In the longest event that repeats what was streamed. */
-  #repeated = 0
+  /** In the events that repeat what was streamed, by their type: each repeats a text once. */
+  readonly #repeated = new Map<string, number>()
 
   /** Reads the next chunk. Returns the bytes of text in it that no earlier chunk held. */
   read (chunk: object): number {
     const type = propertyOf(chunk, 'type') ?? propertyOf(chunk, 'event_type')
     const bytes = isAudio(type) ? 0 : bytesIn(chunk, deepest)
     if (typeof type === 'string' && repetition.test(type)) {
-      this.#repeated = Math.max(this.#repeated, bytes)
+      this.#addRepeated(type, bytes)
       return 0
     }
     this.#streamed += bytes
@@ -92,9 +111,15 @@ export class TextCounter {
     this.#streamed += bytes
   }
 
+  #addRepeated (type: string, bytes: number): void {
+    const earlier = this.#repeated.get(type)
+    if (earlier === undefined && this.#repeated.size === mostTypes) return
+    this.#repeated.set(type, (earlier ?? 0) + bytes)
+  }
+
   /** The bytes in UTF-8: of content, reasoning and arguments of tools. */
   get bytes (): number {
-    return Math.max(this.#streamed, this.#repeated)
+    return Math.max(this.#streamed, ...this.#repeated.values())
   }
 }
 
@@ -107,12 +132,11 @@ function bytesIn (value: object, depth: number): number {
   if (depth === 0) return 0
   if (Array.isArray(value)) return bytesInAll(value, depth)
   const type = propertyOf(value, 'type')
-  // What a tool of the server found.
-  if (typeof type === 'string' && type.endsWith('result')) return 0
+  if (typeof type === 'string' && notWritten.test(type)) return 0
+  const hasDelta = propertyOf(value, 'delta') != null
   let bytes = reasoningBytesIn(value, depth)
   for (const name of Object.keys(value)) {
-    // Perplexity sends the whole message beside each delta.
-    if (name === 'message' && 'delta' in value) continue
+    if (hasDelta && namesBesideDelta.has(name)) continue
     bytes += bytesOf(name, propertyOf(value, name), depth)
   }
   return bytes

@@ -19,7 +19,7 @@ export interface AcquireOptions {
    * of a job. Default: the id of the request; none without a request.
    */
   readonly reference?: string | undefined
-  /** Rejects the promise with its reason if it is aborted before the decision. */
+  /** Ends a wait for room: the promise rejects with its reason. Nothing is counted then. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -28,7 +28,7 @@ export interface AcquireOptions {
  * message of a socket, a tool call or an item of a batch. The route does not have to be protected.
  * Takes an authentication in place of a request for the job of a queue, for example: it is the
  * caller of each of the quotas. A quota with an `authentication` of its own needs the callers by
- * the names of the quotas.
+ * the names of the quotas. A quota with `wait` lets it wait for room, as it does a request.
  *
  * The permit ends with the response of the request, unless `end` is called earlier, and immediately
  * if the response has already closed. A permit without a request, or for one that has not passed

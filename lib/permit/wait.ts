@@ -4,7 +4,7 @@ import { Caller } from '../caller/request-caller.js'
 import { then, type Eventual } from '../promises.js'
 import { required } from '../required.js'
 import { hasRoom } from '../store/counter.js'
-import type { QuotaCount } from '../store/store.js'
+import type { Acquisition, QuotaCount } from '../store/store.js'
 import { ask, giveBack } from './ask.js'
 import { decideBy, refusalAmong } from './decide.js'
 import type { OpenPermit } from './closing.js'
@@ -72,6 +72,12 @@ function decideByLine (quotas: readonly QuotaOfRequest[]): boolean {
 function rejectBy (each: QuotaOfRequest, count: QuotaCount): void {
   const demand = required(each.demand, 'the demand of a request that waits')
   decideBy(each, demand, { ...count, admitted: false, granted: 0 })
+}
+
+/** Returns the state of a counter that an acquisition shows. */
+function countOf (acquisition: Acquisition): QuotaCount {
+  const { admitted, granted, receipt, isRemembered, ...count } = acquisition
+  return count
 }
 
 /**
@@ -172,9 +178,9 @@ class WaitingRequest implements Waiting, OpenPermit {
   begin (): void {
     const { server, response, signal } = this.#requester
     this.#join()
-    if (server.closing.hasBegun) this.close()
-    if (signal?.aborted === true) this.#abandon()
     if (this.#hasEnded) return
+    if (server.closing.hasBegun) return this.close()
+    if (signal?.aborted === true) return this.#abandon()
     signal?.addEventListener('abort', this.#abandon)
     response?.endWithResponse(this)
   }
@@ -194,7 +200,7 @@ class WaitingRequest implements Waiting, OpenPermit {
       this.#quotas = quotas
       this.#goOn()
     } catch (error) {
-      this.#stop()
+      if (!this.#hasEnded) this.#stop()
       this.#reject(error)
     } finally {
       this.#isAsking = false
@@ -249,7 +255,7 @@ class WaitingRequest implements Waiting, OpenPermit {
   #join (): void {
     const { quota, demand, acquisition } = this.#refusing
     const { callerKey } = required(demand, 'the demand of a request that waits')
-    const count = required(acquisition, 'the count that has no room for a request')
+    const count = countOf(required(acquisition, 'the count that has no room for a request'))
     this.#startTimer()
     this.#publish(this.#refusing, 1, null)
     required(quota.lines, 'the lines of a quota').join(callerKey, this, count)
@@ -276,7 +282,7 @@ class WaitingRequest implements Waiting, OpenPermit {
   #noteCount (quotas: readonly QuotaOfRequest[]): void {
     for (const { quota, demand, acquisition } of quotas) {
       if (quota !== this.#refusing.quota || demand === null || acquisition === null) continue
-      quota.lines?.lineOf(demand.callerKey)?.note(acquisition)
+      quota.lines?.lineOf(demand.callerKey)?.note(countOf(acquisition))
     }
   }
 

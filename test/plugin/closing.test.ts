@@ -19,6 +19,8 @@ import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { fromHeader } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
+import { RemoteStore } from '../support/remote-store.js'
+import { demand, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 // scripts/nodes.sh runs this file with Fastify 6 in place of `fastify`.
@@ -28,32 +30,8 @@ const versions: [string, typeof Fastify][] = [
 ]
 const streams = 5
 const alice = String(callerKey(localAuthentication('alice')))
-const places = {
-  counters: 'streams.concurrent',
-  callerKey: alice,
-  limit: 1,
-  least: 1,
-  most: 1,
-  isEstimate: true,
-  window: null,
-  start: null,
-  end: null,
-  unit: 'concurrent-requests',
-  reference: null
-}
-const tokens = {
-  counters: 'tokens.tokens.minute',
-  callerKey: alice,
-  limit: 1,
-  least: 0,
-  most: 0,
-  isEstimate: true,
-  window: 60_000,
-  start: null,
-  end: null,
-  unit: 'tokens',
-  reference: null
-}
+const places = demand(alice, place())
+const tokens = demand(alice, { counters: 'tokens.tokens.minute', isEstimate: true, unit: 'tokens' })
 
 /**
  * A store on a server that takes some turns to answer, and that fails once the host has closed its
@@ -78,22 +56,6 @@ function slowStore (
         memory.settle(receipt, less)
       })
   }
-}
-
-/** A store without room, which answers later than the other one. */
-const fullStore: QuotaStore = {
-  async acquire (demands: readonly Demand[]) {
-    await delay(30)
-    return demands.map(() => ({
-      admitted: false,
-      granted: 0,
-      count: 1,
-      held: 0,
-      windowRemaining: 1,
-      overflow: false
-    }))
-  },
-  settle () {}
 }
 
 // A server that closes waits for stores for ten times as long, in milliseconds.
@@ -184,8 +146,7 @@ async function start (
     store: slowStore(memory, client),
     quotas: {
       streams: { concurrent: 10 },
-      tokens: { perMinute: { tokens: 10_000 }, cost: 50, unreported: 70 },
-      full: { perMinute: 1, store: fullStore }
+      tokens: { perMinute: { tokens: 10_000 }, cost: 50, unreported: 70 }
     }
   })
   app.addHook('onClose', close)
@@ -203,7 +164,6 @@ async function start (
   app.post('/permit', async (request) => {
     await app.quotaAcquire(request, ['streams', 'tokens'])
   })
-  app.post('/rejected', { config: { quota: ['streams', 'full'] } }, async () => 'not reached')
   // The documented shutdown: streams end when the server begins to close.
   let endsStreams = true
   app.addHook('preClose', async () => {
@@ -361,31 +321,10 @@ for (const [version, create] of versions) {
     )
   }
   t.test(
-    'what one store has counted for a request that another one rejects after the ' +
-      `connections were closed is settled with 0: ${version}`,
-    async (t) => {
-      const { app, memory, atClose, send } = await start(t, create, true)
-      await send('/rejected')
-      await until('a place is taken', () => memory.peek(places)?.count !== streams)
-      await app.close()
-      t.same(atClose, [[0, 100 * streams], [0, 100 * streams]])
-    }
-  )
-  t.test(
     'a server closes although workers that the host stops afterwards go on acquiring permits: ' +
       version,
     async (t) => {
-      const memory = new MemoryQuotaStore()
-      const store: QuotaStore = {
-        async acquire (demands) {
-          await new Promise(setImmediate)
-          return memory.acquire(demands)
-        },
-        async settle (acquisition, used) {
-          await new Promise(setImmediate)
-          memory.settle(acquisition, used)
-        }
-      }
+      const store = new RemoteStore()
       const app: FastifyInstance = create()
       const workers = { areStopped: false }
       app.addHook('onClose', async () => {
@@ -412,7 +351,7 @@ for (const [version, create] of versions) {
       await app.close()
       const jobs = await Promise.all(working)
       t.ok(Math.max(...jobs) < mostJobs, `the workers were stopped after ${jobs.join()} jobs`)
-      t.same(memory.list(places.counters).callers, [])
+      t.same(store.memory.list(places.counters).callers, [])
     }
   )
   t.test(

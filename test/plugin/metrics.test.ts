@@ -1,5 +1,6 @@
 // The metrics of fastify-llm-quota/metrics: exact to the request, with several quotas, and with
 // several servers in a process.
+import { readFileSync } from 'node:fs'
 import { mock } from 'node:test'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { AggregatorRegistry, Gauge, register, Registry } from 'prom-client'
@@ -152,15 +153,13 @@ t.test(
 )
 
 t.test(
-  'llm_quota_preference_failures_total counts how often a preference was unavailable, and has no ' +
-    'series before',
+  'llm_quota_preference_failures_total counts how often a preference was unavailable',
   async (t) => {
     const preferences = new Map([['rate-limit.per-minute', '9']])
     const { ask, scrape } = await createServer(t, { preferences })
     const failures = async () =>
       Object.entries(await scrape()).filter(([name]) => name.includes('preference_failures'))
     await ask()
-    t.same(await failures(), [])
     preferences.set('rate-limit.per-minute', 'many')
     await ask('/api/analyze', 'alice', 3)
     t.same(await failures(), [
@@ -168,15 +167,6 @@ t.test(
     ])
   }
 )
-
-t.test('llm_quota_concurrent_requests has no series before the first such request', async (t) => {
-  const { ask, scrape } = await createServer(t, { quotas })
-  const gauge = `llm_quota_concurrent_requests${ofStreams}`
-  await ask()
-  t.notOk(gauge in (await scrape()))
-  await ask(chat.path)
-  t.ok(gauge in (await scrape()))
-})
 
 t.test(
   'what is unavailable is counted with its reason, and a mark, a limit, a cost or a time zone ' +
@@ -260,6 +250,31 @@ t.test(
     t.match(await scrape(), { [gauge]: 5 })
   }
 )
+
+t.test('the series of a metric that an alert uses exists with 0 from the start', async (t) => {
+  const store = new InsuredQuotaStore({ primary: new MemoryQuotaStore() })
+  const preferences = new Map()
+  const { app, ask, scrape } = await createServer(t, { quotas, store, preferences })
+  await app.ready()
+  const preference = 'llm_quota_preference_failures_total{preference="rate-limit'
+  matchExactly(t, await scrape(), {
+    'llm_quota_insured_decisions_total{store="primary"}': 0,
+    'llm_quota_insured_decisions_total{store="fallback"}': 0,
+    llm_quota_store_duration_seconds_count: 0,
+    [`llm_quota_tracked_callers${ofDefault}`]: 0,
+    [`llm_quota_overflow_decisions_total${ofDefault}`]: 0,
+    [`llm_quota_overflow_decisions_total${ofChat}`]: 0,
+    [`llm_quota_failed_settlements_total${ofChat}`]: 0,
+    [`${preference}.per-minute"}`]: 0,
+    [`${preference}.chat.per-minute"}`]: 0
+  })
+  // The operation of a decision is known with the first one.
+  await ask()
+  const series = Object.keys(await scrape())
+  const used = new Set(readFileSync('docs/alerts.yml', 'utf8').match(/llm_quota_\w+/g))
+  t.ok(used.size > 7)
+  for (const name of used) t.ok(series.some((each) => each.startsWith(name)), name)
+})
 
 t.test('each outcome and reason of an operation starts from 0, in each mode', async (t) => {
   const registry = new Registry()
@@ -492,30 +507,24 @@ t.test(
     t.notOk('llm_quota_insured_primary' in (await plain.scrape()))
     const primaries = [1, 2, 3, 4].map(() => new ToldStore(new VirtualClock()))
     const shards = primaries.map((primary) => new InsuredQuotaStore({ primary }))
-    const { app, scrape } = await createServer(t, { store: new ShardedQuotaStore(shards) })
+    const { app, registry, scrape } = await createServer(t, {
+      store: new ShardedQuotaStore(shards)
+    })
     await app.ready()
     t.match(await scrape(), { llm_quota_insured_primary: 1 })
     if (primaries[2] !== undefined) primaries[2].manner = 'throws'
-    for (const shard of shards) await shard.acquire([demand('alice')])
-    t.match(await scrape(), {
-      llm_quota_insured_primary: 0.75,
-      'llm_quota_insured_decisions_total{store="primary"}': 3,
-      'llm_quota_insured_decisions_total{store="fallback"}': 1
-    })
-  }
-)
-
-t.test(
-  'llm_quota_insured_decisions_total grows with each call, also after it was collected',
-  async (t) => {
-    const primary = new ToldStore(new VirtualClock())
-    const store = new InsuredQuotaStore({ primary })
-    const { app, scrape } = await createServer(t, { store })
-    await app.ready()
-    for (const calls of [1, 2, 3]) {
-      await store.acquire([demand('a0')])
-      t.match(await scrape(), { 'llm_quota_insured_decisions_total{store="primary"}': calls })
+    for (const calls of [1, 2]) {
+      for (const shard of shards) await shard.acquire([demand('alice')])
+      t.match(await scrape(), {
+        llm_quota_insured_primary: 0.75,
+        'llm_quota_insured_decisions_total{store="primary"}': 3 * calls,
+        'llm_quota_insured_decisions_total{store="fallback"}': calls
+      })
     }
+    const store = new InsuredQuotaStore({ primary: new MemoryQuotaStore() })
+    const another = await createServer(t, { store }, registry)
+    await another.app.ready()
+    t.match(await scrape(), { llm_quota_insured_primary: 0.8 }, 'of all servers')
   }
 )
 
@@ -538,18 +547,6 @@ t.test(
     t.notOk(tracked in failing)
   }
 )
-
-t.test('llm_quota_insured_primary is of all servers that use the registry', async (t) => {
-  const registry = new Registry()
-  for (const manner of ['promises', 'throws'] as const) {
-    const primary = Object.assign(new ToldStore(new VirtualClock()), { manner })
-    const store = new InsuredQuotaStore({ primary })
-    const { app } = await createServer(t, { store }, registry)
-    await app.ready()
-    await store.acquire([demand('alice')])
-  }
-  t.match(await scrape(registry), { llm_quota_insured_primary: 0.5 })
-})
 
 t.test(
   'what was used, settlements that failed, and concurrent requests are counted by quota and unit',
@@ -589,20 +586,6 @@ t.test(
 )
 
 t.test(
-  'what a quota has used is 0 before the first settlement, so that its rate is known from then on',
-  async (t) => {
-    const { app, scrape } = await createServer(t, { quotas })
-    await app.ready()
-    const series = Object.entries(await scrape())
-    t.same(
-      series.filter(([name]) => name.startsWith('llm_quota_used_total')),
-      [[`llm_quota_used_total${ofChat}`, 0]],
-      'none of requests and places'
-    )
-  }
-)
-
-t.test(
   'a late report below what was assumed is subtracted from what is counted next, since a ' +
     'counter cannot decrease',
   async (t) => {
@@ -625,16 +608,6 @@ t.test(
     await until('the third request is settled', async () => (await used()) === ofAll)
   }
 )
-
-t.test('the concurrent requests of servers with the same registry are added up', async (t) => {
-  const { app, registry, scrape } = await createServer(t, { quotas })
-  const { app: other } = await createServer(t, { quotas }, registry)
-  await Promise.all([app.ready(), other.ready()])
-  for (const [server, count] of [[app, 1], [other, 2], [app, 3]] as const) {
-    await server.quotaAcquire(localAuthentication('alice'), 'streams')
-    t.equal((await scrape())[`llm_quota_concurrent_requests${ofStreams}`], count)
-  }
-})
 
 t.test('a request whose place the store fails to free is no concurrent request', async (t) => {
   const store = new MemoryQuotaStore()
@@ -667,37 +640,30 @@ t.test('permits without a request are counted by their own server, for no operat
   t.same(await other.decisions(), {})
 })
 
-t.test('of the quotas of several servers with the same name, the fullest is shown', async (t) => {
-  const registry = new Registry()
-  for (const callers of [['alice'], ['alice', 'bob', 'carol'], ['alice', 'bob']]) {
-    const { ask } = await createServer(t, {}, registry)
-    for (const caller of callers) await ask('/api/analyze', caller)
+t.test(
+  'of servers with one registry, places add up, and the fullest store of a quota and unit is shown',
+  async (t) => {
+    const registry = new Registry()
+    for (const [unit, callers] of [
+      ['tokens', ['alice']],
+      ['tokens', ['alice', 'bob']],
+      ['tokens', []],
+      ['microdollars', ['alice']]
+    ] as const) {
+      const definition = { operations: [chat], perMinute: { [unit]: 5 }, cost: 1 }
+      const own = { chat: definition, streams: { concurrent: 9 } }
+      const { app, ask } = await createServer(t, { quotas: own }, registry)
+      for (const caller of callers) await ask(chat.path, caller)
+      await app.ready()
+      await app.quotaAcquire(localAuthentication('alice'), 'streams')
+    }
+    matchExactly(t, await scrape(registry), {
+      [`llm_quota_tracked_callers${ofChat}`]: 2,
+      'llm_quota_tracked_callers{quota="chat",unit="microdollars"}': 1,
+      [`llm_quota_concurrent_requests${ofStreams}`]: 4
+    })
   }
-  matchExactly(t, await scrape(registry), { [`llm_quota_tracked_callers${ofDefault}`]: 3 })
-})
-
-t.test('a default quota of marked routes only has the metrics of its store', async (t) => {
-  const { app, scrape } = await createServer(t, { operations: [], quotas })
-  app.post('/own', { config: { quota: true } }, async () => 'ran')
-  await app.ready()
-  matchExactly(t, await scrape(), { [`llm_quota_tracked_callers${ofDefault}`]: 0 })
-})
-
-t.test('quotas of the same name in different units have numbers of their own', async (t) => {
-  const registry = new Registry()
-  for (const [unit, callers] of [
-    ['tokens', ['alice', 'bob']],
-    ['microdollars', ['alice']]
-  ] as const) {
-    const definition = { operations: [chat], perMinute: { [unit]: 5 }, cost: 1 }
-    const { ask } = await createServer(t, { quotas: { chat: definition } }, registry)
-    for (const caller of callers) await ask(chat.path, caller)
-  }
-  matchExactly(t, await scrape(registry), {
-    [`llm_quota_tracked_callers${ofChat}`]: 2,
-    'llm_quota_tracked_callers{quota="chat",unit="microdollars"}': 1
-  })
-})
+)
 
 t.test('a late report of less in one unit is subtracted from no other', async (t) => {
   const registry = new Registry()
@@ -857,20 +823,6 @@ t.test('a collection waits half a second at most for a store', async (t) => {
     for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate)
     t.equal(isCollected, expected)
   }
-})
-
-t.test('servers without the metrics are not counted', async (t) => {
-  const { ask, scrape } = await createServer(t, { quotas })
-  const other: FastifyInstance = Fastify()
-  t.teardown(() => other.close())
-  await other.register(quotaPlugin, { authentication: fromHeader, quotas })
-  other.post(chat.path, async () => 'ran')
-  t.equal((await other.inject({ method: 'POST', url: chat.path })).statusCode, 200)
-  t.same(await ask(chat.path), [200])
-  const used = async () => (await scrape())[`llm_quota_used_total${ofChat}`]
-  await until('the request is settled', async () => (await used()) !== 0)
-  t.equal(await used(), 10)
-  t.equal((await scrape())[`llm_quota_concurrent_requests${ofStreams}`], 0)
 })
 
 t.test("the default registry is prom-client's own", async (t) => {

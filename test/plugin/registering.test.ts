@@ -33,6 +33,7 @@ t.test('the plugin adds the decorators of the contract only', async (t) => {
       'quotaAcquire',
       'quotaConfig',
       'quotaForget',
+      'quotaResume',
       'quotaStanding',
       'quotaStore',
       'quotas'

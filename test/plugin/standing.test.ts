@@ -5,12 +5,12 @@ import {
   localAuthentication,
   MemoryQuotaStore,
   type Demand,
-  type QuotaOptions,
-  type QuotaStore
+  type QuotaOptions
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
+import { RemoteStore } from '../support/remote-store.js'
 import { alice, analyze, bearer, bob, captureLog, createService } from '../support/service.js'
 
 async function service (options: QuotaOptions = {}) {
@@ -247,15 +247,7 @@ t.test(
     const acquire = () => {
       throw new Error('unused')
     }
-    const memory = new MemoryQuotaStore()
-    const later: QuotaStore = {
-      acquire: memory.acquire.bind(memory),
-      settle: memory.settle.bind(memory),
-      async forget (...given) {
-        await new Promise(setImmediate)
-        memory.forget(...given)
-      }
-    }
+    const later = new RemoteStore()
     for (const [forget, message] of [
       [undefined, /no function forget/],
       [
@@ -272,7 +264,7 @@ t.test(
       })
       await ask()
       await t.rejects(app.quotaForget(key), { message })
-      t.same(memory.list('default').callers, [])
+      t.same(later.memory.list('default').callers, [])
     }
   }
 )

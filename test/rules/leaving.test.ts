@@ -66,9 +66,11 @@ const protocols: [name: string, isHttp2: boolean, open: (t: Test, port: number) 
   ['sessions of HTTP/2 that break', true, overOwnSessions]
 ]
 
-/** Lets a request that waits ask its store only when a test says so. */
+/** Lets requests ask their store only when a test says so. */
 class Gate {
   isOpen = true
+  /** Whether only requests that wait already are kept from asking. */
+  isForWaiting = true
   readonly #asking: (() => void)[] = []
 
   get asking (): number {
@@ -79,7 +81,7 @@ class Gate {
     ...store,
     acquire: async (demands) => {
       const isWaiting = demands.some((demand) => demand.isWaiting === true)
-      if (isWaiting && !this.isOpen) {
+      if ((isWaiting || !this.isForWaiting) && !this.isOpen) {
         await new Promise<void>((resolve) => {
           this.#asking.push(resolve)
         })
@@ -155,6 +157,30 @@ for (const [protocol, isHttp2, open] of protocols) {
     t.equal(host.decisions.length, 2, 'none is published for who has left')
     host.running[1]?.finish()
     await until('no place is taken', async () => await placesOf(host) === 0)
+  })
+}
+
+for (const [protocol, isHttp2, open] of protocols) {
+  t.test(`who leaves before it would wait does not wait, over ${protocol}`, async (t) => {
+    const host = await startHost(t, isHttp2)
+    const send = open(t, host.port)
+    send('running')
+    await until('a request runs', () => host.running.length === 1)
+    let closed = 0
+    host.app.server.on('connection', (socket) => socket.on('close', () => (closed += 1)))
+    host.app.server.on('stream', (stream) => stream.on('close', () => (closed += 1)))
+    host.gate.isOpen = false
+    host.gate.isForWaiting = false
+    const leave = send('leaving')
+    await until('it asks', () => host.gate.asking === 1)
+    leave()
+    await until('it has left', () => closed > 0)
+    host.gate.open()
+    await until('it does not wait', () => host.seconds.length === 1 && host.waiting() === 0)
+    t.equal(host.decisions.length, 1, 'none is published for who has left')
+    host.running[0]?.finish()
+    await until('no place is taken', async () => await placesOf(host) === 0)
+    t.equal(host.running.length, 1)
   })
 }
 

@@ -14,10 +14,10 @@ import quotaPlugin, {
   type QuotaStore
 } from '../../lib/index.js'
 import { placeChanges, type QuotaPlaceChange } from '../../lib/channels.js'
-import { FailingStore } from '../support/failing-store.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost, fromHeader, fromOrganisation } from '../support/quota-host.js'
+import { createHost, fromOrganisation } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
+import { RemoteStore } from '../support/remote-store.js'
 import { asAlice, published } from '../support/service.js'
 import { until } from '../support/until.js'
 
@@ -34,72 +34,6 @@ async function createPermitHost (options: object = {}, mark: string | string[] =
   const host = await createHost(mark, { quotas, ...options })
   return { ...host, ...(await host.begin()) }
 }
-
-const late: QuotaStore = (() => {
-  const memory = new MemoryQuotaStore()
-  return {
-    acquire: async (demands) => {
-      await new Promise(setImmediate)
-      return memory.acquire(demands)
-    },
-    settle: async (...given) => {
-      memory.settle(...given)
-    },
-    peek: memory.peek.bind(memory)
-  }
-})()
-
-t.test(
-  'a permit decides, counts and publishes as the hook does, on any route; request.quota ' +
-    'stays that of the hook',
-  async (t) => {
-    const { app, request, counts } = await createPermitHost({}, 'default')
-    const { quota } = request
-    const before = quota.decisions
-    let permit: QuotaPermit | undefined
-    const messages = await published(async () => {
-      permit = await app.quotaAcquire(request, [
-        'tried',
-        'off',
-        'tokens',
-        'sockets',
-        'messages',
-        'tokens'
-      ])
-    })
-    const operation = { method: 'POST', path: '/held' }
-    matchExactly(t, permit, {
-      refusal: null,
-      decisions: [
-        {
-          quota: 'messages',
-          outcome: 'admitted',
-          count: 1,
-          operation,
-          callerKey: before[0]?.callerKey
-        },
-        { quota: 'tokens', count: 2 },
-        { quota: 'sockets', count: 1 },
-        { quota: 'off', outcome: 'disabled' },
-        { quota: 'tried', outcome: 'admitted', enforced: false }
-      ]
-    })
-    matchExactly(
-      t,
-      messages,
-      permit?.decisions.map((decision) => ({ server: app.server, request, decision }))
-    )
-    t.same(await counts(['default', 'messages', 'tokens', 'sockets', 'tried']), [1, 1, 2, 1, 1])
-    t.equal(
-      (await app.quotaAcquire(request, 'tried')).refusal,
-      null,
-      'a shadow quota refuses nothing'
-    )
-    t.equal(request.quota, quota, 'it is one object')
-    t.equal(quota.decisions, before)
-    t.not(permit, quota)
-  }
-)
 
 t.test('the costs are those of the definitions unless they are given', async (t) => {
   const { app, request, counts } = await createPermitHost()
@@ -379,29 +313,22 @@ t.test('charge and end settle the permit alone, once; await using ends it', asyn
 })
 
 t.test('end resolves when the store has settled, and await using waits for it', async (t) => {
-  const memory = new MemoryQuotaStore()
-  let settled = 0
-  const store: QuotaStore = {
-    acquire: (demands) => memory.acquire(demands),
-    settle: async (...given) => {
-      await new Promise(setImmediate)
-      memory.settle(...given)
-      settled += 1
-    }
-  }
+  const store = new RemoteStore()
+  const taken = () => store.memory.list('sockets.concurrent').callers.length
   const { app } = await createHost([], { quotas, store })
   const permit = await app.quotaAcquire(localAuthentication('alice'), 'sockets')
+  t.equal(taken(), 1)
   await permit.end()
-  t.equal(settled, 1)
+  t.equal(taken(), 0)
   {
     await using used = await app.quotaAcquire(localAuthentication('alice'), 'sockets')
     t.equal(used.refusal, null)
   }
-  t.equal(settled, 2)
+  t.equal(taken(), 0)
 })
 
 t.test('a permit that is ended twice frees its place once', async (t) => {
-  const store = new FailingStore()
+  const store = new RemoteStore()
   const { app } = await createHost([], { quotas, store })
   const changes = await published<QuotaPlaceChange>(
     async () => {
@@ -418,25 +345,16 @@ t.test('a permit that is ended twice frees its place once', async (t) => {
 t.test(
   'a permit without a request that is decided while the server closes is settled',
   async (t) => {
-    const memory = new MemoryQuotaStore()
-    let respond = (): void => {}
-    const store: QuotaStore = {
-      acquire: async (demands) => {
-        await new Promise<void>((resolve) => {
-          respond = resolve
-        })
-        return memory.acquire(demands)
-      },
-      settle: memory.settle.bind(memory)
-    }
+    const store = new RemoteStore()
+    store.waits = 'acquire'
     const { app } = await createHost([], { quotas, store })
     const asked = app.quotaAcquire(localAuthentication('alice'), 'sockets')
     const closed = app.close()
     await new Promise(setImmediate)
-    respond()
+    store.answer()
     await closed
     matchExactly(t, await asked, { refusal: null })
-    t.same(memory.list('sockets.concurrent').callers, [])
+    t.same(store.memory.list('sockets.concurrent').callers, [])
   }
 )
 
@@ -453,8 +371,7 @@ t.test('permits end with the response of their request, however many there are',
 
 t.test('a permit whose response closes while its store is asked ends at once', async (t) => {
   const { app, request, end, counts } = await createPermitHost({
-    store: late,
-    authentication: () => fromHeader(Object({ headers: { 'x-caller': 'late' } }))
+    store: new RemoteStore()
   })
   await app.quotaAcquire(request, 'sockets')
   const asked = app.quotaAcquire(request, 'sockets')
@@ -740,67 +657,3 @@ async function sendMany (
     for (const leave of leaving) leave()
   }
 }
-
-/**
- * Counts what is visited in collections while a function runs, by the iterators and by the
- * functions of arrays that look at each entry.
- */
-async function countVisits (run: () => Promise<unknown>): Promise<number> {
-  let visits = 0
-  const restore: (() => void)[] = []
-  const wrap = (prototype: object, name: string, visitsOf: (collection: unknown) => number) => {
-    const original: unknown = Reflect.get(prototype, name)
-    if (typeof original !== 'function') throw new Error(`there is no ${name}`)
-    Reflect.set(prototype, name, function (this: unknown, ...values: unknown[]): unknown {
-      visits += visitsOf(this)
-      return Reflect.apply(original, this, values)
-    })
-    restore.push(() => {
-      Reflect.set(prototype, name, original)
-    })
-  }
-  for (const iterator of [[].values(), new Set().values(), new Map().values()]) {
-    wrap(Object.getPrototypeOf(iterator), 'next', () => 1)
-  }
-  const length = (list: unknown): number => (Array.isArray(list) ? list.length : 0)
-  for (const name of [
-    'filter',
-    'map',
-    'slice',
-    'concat',
-    'splice',
-    'indexOf',
-    'includes',
-    'find'
-  ]) {
-    wrap(Array.prototype, name, length)
-  }
-  try {
-    await run()
-  } finally {
-    for (const undo of restore) undo()
-  }
-  return visits
-}
-
-t.test('what the permits of a request cost grows with their number and no faster', async (t) => {
-  const visitsOf = async (permits: number): Promise<number> => {
-    const { app, begin } = await createHost([], {
-      quotas: { places: { concurrent: 99_999 }, tokens: { perMinute: { tokens: 99_999 }, cost: 1 } }
-    })
-    const { request, end } = await begin()
-    const taken: QuotaPermit[] = []
-    const visits = await countVisits(async () => {
-      for (let permit = 0; permit < permits; permit++) {
-        taken.push(await app.quotaAcquire(request, ['places', 'tokens']))
-      }
-      for (const permit of taken.slice(0, permits / 2)) await permit.end()
-      await end()
-    })
-    await app.close()
-    return visits
-  }
-  const few = await visitsOf(200)
-  const many = await visitsOf(4_000)
-  t.ok(many < 21 * few, `${many} visits for 4,000 permits, ${few} for 200`)
-})

@@ -9,15 +9,12 @@ import Fastify, {
 } from 'fastify'
 import t from 'tap'
 import quotaPlugin, {
-  MemoryQuotaStore,
-  type Acquisition,
-  type Demand,
   type QuotaDefinition,
   type QuotaOptions,
-  type QuotaStore,
-  type Settled
+  type QuotaStore
 } from '../../lib/index.js'
 import { listen } from '../support/raw-socket.js'
+import { RemoteStore } from '../support/remote-store.js'
 import { asAlice, captureLog, published } from '../support/service.js'
 import { until } from '../support/until.js'
 
@@ -28,30 +25,16 @@ const quotas: Record<string, QuotaDefinition> = {
   places: { concurrent: 5 }
 }
 
-/** A memory store that responds when a test says so. */
-class WaitingStore implements QuotaStore {
-  readonly memory = new MemoryQuotaStore()
-  calls = 0
-  settled = 0
-  respond = (): void => {}
+/** A store that decides when a test says so. */
+function waitingStore (): RemoteStore {
+  const store = new RemoteStore()
+  store.waits = 'acquire'
+  return store
+}
 
-  async acquire (demands: readonly Demand[]): Promise<readonly Acquisition[]> {
-    this.calls += 1
-    await new Promise<void>((resolve) => {
-      this.respond = resolve
-    })
-    return this.memory.acquire(demands)
-  }
-
-  async settle (receipt: unknown, less: Settled): Promise<void> {
-    this.settled += 1
-    this.memory.settle(receipt, less)
-  }
-
-  /** What each quota has counted. */
-  get counts (): number[] {
-    return counters.map((name) => this.memory.list(name).callers[0]?.count ?? 0)
-  }
+/** What each quota has counted. */
+function countsIn ({ memory }: RemoteStore): number[] {
+  return counters.map((name) => memory.list(name).callers[0]?.count ?? 0)
 }
 
 /** How a host responds while something is awaited. */
@@ -119,7 +102,7 @@ for (const [how, way] of Object.entries(ways)) {
       `a request that ${how} has answered while ${what} is asked reaches no store and counts ` +
         'nothing',
       async (t) => {
-        const store = new WaitingStore()
+        const store = waitingStore()
         let goOn = (): void => {}
         let waits = 0
         const options = optionsOf(async () => {
@@ -142,7 +125,7 @@ for (const [how, way] of Object.entries(ways)) {
           await app.close()
         })
         t.same([messages, store.calls, runs()], [[], 0, 0])
-        t.same(store.counts, [0, 0, 0])
+        t.same(countsIn(store), [0, 0, 0])
         t.same(log.warnings(), [])
       }
     )
@@ -152,52 +135,52 @@ for (const [how, way] of Object.entries(ways)) {
     `what a request has counted that ${how} has answered while the store is asked is settled ` +
       'with 0, requests too',
     async (t) => {
-      const store = new WaitingStore()
+      const store = waitingStore()
       const { app, log, runs } = await createService(store, way)
       const response = await app.inject({ method: 'POST', url: '/run' })
       t.notMatch(response.body, 'ran')
       t.equal(store.calls, 1)
-      store.respond()
+      store.answer()
       await app.close()
-      t.same([store.counts, runs()], [[0, 0, 0], 0])
+      t.same([countsIn(store), runs()], [[0, 0, 0], 0])
       t.same(log.warnings(), [], 'nothing was to be reported')
     }
   )
 }
 
 t.test('a response that the host has begun meanwhile prevents the operation', async (t) => {
-  const store = new WaitingStore()
+  const store = waitingStore()
   let finish = (): void => {}
   const { app, runs } = await createService(store, {
     respond ({ raw }) {
       raw.writeHead(200)
       finish = () => raw.end('of the host')
-      store.respond()
+      store.answer()
     }
   })
   const response = app.inject({ method: 'POST', url: '/run' })
-  await until('the decision is taken back', () => store.settled === names.length || runs() > 0)
+  await until('the decision is taken back', () => store.calls > names.length || runs() > 0)
   finish()
   t.equal((await response).body, 'of the host')
   await app.close()
-  t.same([store.counts, runs()], [[0, 0, 0], 0])
+  t.same([countsIn(store), runs()], [[0, 0, 0], 0])
 })
 
 t.test('a request that the host has answered meanwhile still has its decisions', async (t) => {
-  const store = new WaitingStore()
+  const store = waitingStore()
   const { app } = await createService(store, { respond: (reply) => reply.send('of the host') })
   let decisionsOf = (): unknown[] => []
   app.addHook('onRequest', async (request) => {
     decisionsOf = () => request.quota.decisions.map(({ quota, outcome }) => [quota, outcome])
   })
   await app.inject({ method: 'POST', url: '/run' })
-  store.respond()
+  store.answer()
   await app.close()
   t.same(decisionsOf(), names.map((name) => [name, 'admitted']))
 })
 
 t.test('a store that cannot settle keeps what it has counted of requests', async (t) => {
-  const waiting = new WaitingStore()
+  const waiting = waitingStore()
   const store: QuotaStore = { acquire: (demands) => waiting.acquire(demands) }
   const app = Fastify()
   await app.register(quotaPlugin, { operations: [], authentication: asAlice, store })
@@ -208,13 +191,13 @@ t.test('a store that cannot settle keeps what it has counted of requests', async
   })
   app.post('/run', { config: { quota: true } }, async () => 'ran')
   t.equal((await app.inject({ method: 'POST', url: '/run' })).body, 'of the host')
-  waiting.respond()
+  waiting.answer()
   await app.close()
-  t.same(waiting.counts, [1, 0, 0])
+  t.same(countsIn(waiting), [1, 0, 0])
 })
 
 t.test('of a request that is answered meanwhile, a disabled quota settles nothing', async (t) => {
-  const store = new WaitingStore()
+  const store = waitingStore()
   const app = Fastify()
   const quotas = { off: { perMinute: 0 } }
   await app.register(quotaPlugin, { operations: [], authentication: asAlice, store, quotas })
@@ -225,15 +208,15 @@ t.test('of a request that is answered meanwhile, a disabled quota settles nothin
   })
   app.post('/run', { config: { quota: ['default', 'off'] } }, async () => 'ran')
   t.equal((await app.inject({ method: 'POST', url: '/run' })).body, 'of the host')
-  store.respond()
+  store.answer()
   await app.close()
-  t.same(store.counts, [0, 0, 0])
+  t.same(countsIn(store), [0, 0, 0])
 })
 
 t.test(
   'a caller who leaves while the store is asked pays, because its operation runs',
   async (t) => {
-    const store = new WaitingStore()
+    const store = waitingStore()
     let connection: Socket | undefined
     const { app, runs } = await createService(store, {
       respond ({ request }) {
@@ -247,8 +230,8 @@ t.test(
     await until('the store is asked', () => store.calls === 1 && connection !== undefined)
     socket.resetAndDestroy()
     await until('the server knows that the caller has left', () => connection?.destroyed === true)
-    store.respond()
-    await until('the permit has ended', () => store.counts[2] === 0 && store.counts[1] === 3)
-    t.same([store.counts, runs()], [[1, 3, 0], 1])
+    store.answer()
+    await until('the permit has ended', () => String(countsIn(store)) === '1,3,0')
+    t.same([countsIn(store), runs()], [[1, 3, 0], 1])
   }
 )

@@ -1,19 +1,17 @@
 // docs/rules.md, "Costs": what is published on fastify-llm-quota:settlement.
-import { channel } from 'node:diagnostics_channel'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import {
   localAuthentication,
   MemoryQuotaStore,
-  quotaSettlements,
   type Amounts,
   type QuotaDefinition,
   type QuotaSettlement,
   type QuotaStore
 } from '../../lib/index.js'
-import { FailingStore } from '../support/failing-store.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
+import { RemoteStore } from '../support/remote-store.js'
 import { published } from '../support/service.js'
 import { setWallClock } from '../support/wall-clock.js'
 
@@ -21,12 +19,8 @@ type Quotas = Record<string, QuotaDefinition>
 
 /** Returns what is published about settlements while a function runs. */
 async function settled (run: () => Promise<unknown>): Promise<QuotaSettlement[]> {
-  return published<QuotaSettlement>(run, quotaSettlements.name)
+  return published<QuotaSettlement>(run, 'fastify-llm-quota:settlement')
 }
-
-t.test('quotaSettlements is the channel fastify-llm-quota:settlement', async (t) => {
-  t.equal(quotaSettlements, channel('fastify-llm-quota:settlement'))
-})
 
 type Step = 'closes' | { report: number }
 type Message = Pick<QuotaSettlement, 'granted' | 'used' | 'before' | 'reported'>
@@ -193,7 +187,7 @@ t.test('a permit in a handler has messages of its own, without a request for a j
 })
 
 t.test('failed says that the store did not answer, then and in later messages', async (t) => {
-  const store = new FailingStore()
+  const store = new RemoteStore()
   const quotas: Quotas = { tokens: { perMinute: { tokens: 50 }, cost: 5, store } }
   const { app } = await createHost('tokens', { quotas })
   const permit = await app.quotaAcquire(localAuthentication('bob'), 'tokens')
@@ -212,17 +206,8 @@ t.test('failed says that the store did not answer, then and in later messages', 
 })
 
 t.test('a report while the store settles the end is published with its own message', async (t) => {
-  const memory = new MemoryQuotaStore()
-  let answer = (): void => {}
-  const store: QuotaStore = {
-    acquire: memory.acquire.bind(memory),
-    settle: async (...given) => {
-      await new Promise<void>((resolve) => {
-        answer = resolve
-      })
-      memory.settle(...given)
-    }
-  }
+  const store = new RemoteStore()
+  store.waits = 'settle'
   const quotas: Quotas = { tokens: { perMinute: { tokens: 50 }, cost: 5, store } }
   const { app } = await createHost('tokens', { quotas })
   const permit = await app.quotaAcquire(localAuthentication('bob'), 'tokens')
@@ -230,10 +215,10 @@ t.test('a report while the store settles the end is published with its own messa
     const ended = permit.end()
     await turn()
     const charged = permit.charge(3)
-    answer()
+    store.answer()
     await ended
     await turn()
-    answer()
+    store.answer()
     await charged
   })
   matchExactly(t, messages, [

@@ -12,9 +12,9 @@ import quotaPlugin, {
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
-import { asynchronous } from '../support/asynchronous.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromHeader } from '../support/quota-host.js'
+import { RemoteStore } from '../support/remote-store.js'
 import { captureLog, published } from '../support/service.js'
 
 type Quotas = Record<string, QuotaDefinition>
@@ -66,7 +66,7 @@ t.test(
     for (const other of [
       () => undefined,
       () => new MemoryQuotaStore(),
-      () => asynchronous(new MemoryQuotaStore())
+      () => new RemoteStore()
     ]) {
       const store = other()
       const names = ['default', 'hourly', 'daily', 'tokens', 'streams']
@@ -151,6 +151,13 @@ const refusals: [
   ],
   ['of equals, the first', { two: { perHour: 1 }, one: { perHour: 1 } }, 429, 'two', null],
   [
+    'one that can never have room comes before any wait',
+    { hourly: { perHour: 1 }, never: { perMinute: 4, cost: 5 } },
+    429,
+    'never',
+    null
+  ],
+  [
     'a rejection comes before a failed store',
     { broken: { store: failing }, full },
     429,
@@ -165,7 +172,7 @@ for (const [what, quotas, statusCode, refusing, reason] of refusals) {
     const { app, begin, ask } = await createHost(
       ({ url }) =>
         url === '/held'
-          ? Object.keys(quotas).filter((name) => !/costly|nobody|outage|broken/.test(name))
+          ? Object.keys(quotas).filter((name) => !/costly|nobody|outage|broken|never/.test(name))
           : Object.keys(quotas),
       { quotas }
     )

@@ -1,30 +1,17 @@
 // docs/rules.md, "Several quotas": shadow quotas are decided by themselves, after all others.
 import { mock } from 'node:test'
 import t from 'tap'
-import { MemoryQuotaStore, type Acquisition, type QuotaStore } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
+import { RemoteStore } from '../support/remote-store.js'
 import { captureLog, published } from '../support/service.js'
 import { until } from '../support/until.js'
 
-/** A memory store that decides when a test says so. */
-function createLateStore () {
-  const memory = new MemoryQuotaStore()
-  const waiting: (() => void)[] = []
-  const store: QuotaStore = {
-    acquire: (demands) =>
-      new Promise<readonly Acquisition[]>((resolve) => {
-        waiting.push(() => {
-          resolve(memory.acquire(demands))
-        })
-      }),
-    settle: memory.settle.bind(memory),
-    peek: memory.peek.bind(memory)
-  }
-  const decide = (): void => {
-    for (const each of waiting.splice(0)) each()
-  }
-  return { store, waiting, decide }
+/** A store that decides when a test says so. */
+function createLateStore (): RemoteStore {
+  const store = new RemoteStore()
+  store.waits = 'acquire'
+  return store
 }
 
 t.test('a request waits for its shadow quotas for 100 ms at most', async (t) => {
@@ -33,7 +20,7 @@ t.test('a request waits for its shadow quotas for 100 ms at most', async (t) => 
     mock.timers.reset()
   })
   const late = createLateStore()
-  const shadow = { perDay: { tokens: 50 }, cost: 5, mode: 'shadow', store: late.store } as const
+  const shadow = { perDay: { tokens: 50 }, cost: 5, mode: 'shadow', store: late } as const
   const { ask, counts } = await createHost(['default', 'shadow', 'last'], {
     quotas: { shadow, last: {} }
   })
@@ -42,7 +29,7 @@ t.test('a request waits for its shadow quotas for 100 ms at most', async (t) => 
     isDecided = true
     return received
   })
-  await until('the shadow quota is asked', () => late.waiting.length === 1)
+  await until('the shadow quota is asked', () => late.pending === 1)
   t.same(await counts(['default', 'last']), [1, 1], 'the enforced ones have counted')
   for (const [milliseconds, expected] of [[99, false], [1, true]] as const) {
     for (let passed = 0; passed < milliseconds; passed++) mock.timers.tick(1)
@@ -52,7 +39,7 @@ t.test('a request waits for its shadow quotas for 100 ms at most', async (t) => 
   const { json } = await response
   t.same(json().map(({ quota }: { quota: string }) => quota), ['default', 'last'])
   const messages = await published(async () => {
-    late.decide()
+    late.answer()
     await until('it is settled', async () => (await counts(['shadow']))[0] === 5)
   })
   matchExactly(t, messages, [{ decision: { quota: 'shadow', outcome: 'admitted' } }])
@@ -60,11 +47,11 @@ t.test('a request waits for its shadow quotas for 100 ms at most', async (t) => 
 
 t.test('what a late shadow quota counts is settled as was reported before', async (t) => {
   const late = createLateStore()
-  const shadow = { perDay: { tokens: 50 }, cost: 5, mode: 'shadow', store: late.store } as const
+  const shadow = { perDay: { tokens: 50 }, cost: 5, mode: 'shadow', store: late } as const
   const log = captureLog()
   const { begin, counts } = await createHost(
     ['default', 'shadow'],
-    { quotas: { shadow, place: { concurrent: 1, mode: 'shadow', store: late.store } } },
+    { quotas: { shadow, place: { concurrent: 1, mode: 'shadow', store: late } } },
     { logger: log.logger }
   )
   const { request, end } = await begin()
@@ -72,7 +59,7 @@ t.test('what a late shadow quota counts is settled as was reported before', asyn
   const charged = request.quota.charge({ tokens: 2 })
   await end()
   t.same(await counts(['shadow']), [0])
-  late.decide()
+  late.answer()
   await charged
   await until('it is settled', async () => (await counts(['shadow']))[0] === 2)
   t.same(log.problems(), [])

@@ -60,7 +60,7 @@ t.test('no place outlives the step by more than 30 s', async (t) => {
   t.match(await acquireOne(other, 'alice', place(1)), { admitted: true, count: 1 })
 })
 
-t.test('with a cap, an inactive caller is no longer tracked when the clock has passed', async (t) => {
+t.test('with a cap, an inactive caller is tracked until the clock has passed', async (t) => {
   const { clock } = await start()
   const store = new RedisQuotaStore({
     client,

@@ -10,7 +10,12 @@ const { client } = await startRedis(t)
 
 let stores = 0
 const redis = (rememberRejections: boolean) => (options: QuotaStoreContractOptions) =>
-  new RedisQuotaStore({ client, keyPrefix: `contract-${++stores}:`, rememberRejections, ...options })
+  new RedisQuotaStore({
+    client,
+    keyPrefix: `contract-${++stores}:`,
+    rememberRejections,
+    ...options
+  })
 
 const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStore> = {
   'the Redis store': redis(false),

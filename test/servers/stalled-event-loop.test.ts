@@ -10,7 +10,7 @@ import { matchExactly } from '../support/match-exactly.js'
 import { RedisServer } from '../support/redis-server.js'
 import { demand } from '../support/told-store.js'
 
-const demands = [demand('alice', { limit: 100 })]
+const demands = [demand('a', { limit: 100 })]
 
 /** Blocks the event loop. */
 function stall (ms = 150): void {

@@ -445,7 +445,9 @@ t.test('while the server fails, as many as 10,000 settlements wait, the newest o
   const subject = new Subject()
   subject.queue.failed('not-run', lost)
   for (const index of numbers(10_002)) subject.settle(`caller-${index}`)
+  for (const index of numbers(10_001)) subject.free('alice', `place-${index}`)
   const message = 'more than 10000 settlements wait for the server'
+  t.equal(subject.ended.pop(), `place place-0: ${message}`, 'places, too')
   t.same(
     subject.ended,
     ['caller-0', 'caller-1'].map((caller) => `settlement of ${caller}: ${message}`)

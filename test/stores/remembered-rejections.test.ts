@@ -1,5 +1,6 @@
 // The stores on servers remember rejections for a second, unless rememberRejections is false.
 import t, { type Test } from 'tap'
+import { callerKey, localAuthentication } from '../../lib/index.js'
 import { SharedStore, type SharedQuotaStoreOptions } from '../../lib/store/shared/shared-store.js'
 import { DriverServer } from '../support/driver-server.js'
 import { matchExactly } from '../support/match-exactly.js'
@@ -8,13 +9,16 @@ import { until } from '../support/until.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
 const limit = 1
+const whole = { count: 1, held: 1 }
+const alice = String(callerKey(localAuthentication('alice')))
 
 /** A store, how many calls its server has got, and another store on the same server. */
-function createStore (t: Test, options: SharedQuotaStoreOptions = {}) {
+function createStore (t: Test, options: SharedQuotaStoreOptions = {}, mostDemands = 384) {
   const clock = virtualPerformance(t)
   clock.advance(1_000_000)
   const server = new DriverServer(clock.now, options.maxTrackedCallers)
-  const create = () => new SharedStore(options, 1, () => server)
+  server.mostDemands = mostDemands
+  const create = () => new SharedStore(options, server)
   return { clock, server, store: create(), other: create() }
 }
 
@@ -28,17 +32,6 @@ async function exhaust (store: SharedStore, ...callers: string[]): Promise<void>
     for (let request = 0; request < 2; request++) await acquireOne(store, caller, { limit })
   }
 }
-
-t.test('a rejection that is remembered again is no longer the oldest', async (t) => {
-  const { server, other } = createStore(t)
-  const store = new SharedStore({ maxTrackedCallers: 3 }, 1, () => server)
-  await exhaust(store, 'alice', 'bob')
-  await acquireOne(other, 'alice', { limit: 2 })
-  t.match(await acquireOne(store, 'alice', { limit: 2 }), { admitted: false, count: 2 })
-  await exhaust(store, 'carol', 'dave')
-  t.equal(remembers(store, 'alice'), true)
-  t.equal(remembers(store, 'bob'), false)
-})
 
 t.test('a flood over the limit costs the server one decision a second', async (t) => {
   const { clock, server, store } = createStore(t)
@@ -115,7 +108,7 @@ t.test('a settlement takes effect at once, also after a rejection that arrives b
     let settled
     server.decide = async (call) => {
       const reply = await decide(call)
-      settled ??= store.settle(held, 0)
+      settled ??= store.settle(held.receipt, { count: 2, held: 2 })
       return reply
     }
     t.match(await acquireOne(store, 'alice', two), { admitted: false, count: 2 })
@@ -170,13 +163,26 @@ t.test('a day is remembered until the next one begins, whenever it ends', async 
   t.notOk(remembers(store, 'alice', { ...day, start: 2_000, end: 3_000 }))
 })
 
-t.test('nothing is remembered if the option is false, or by the overflow counter', async (t) => {
-  for (const options of [{ rememberRejections: false }, { maxTrackedCallers: 1 }]) {
-    const { store } = createStore(t, options)
-    await exhaust(store, 'alice', 'bob')
-    t.notOk(remembers(store, 'bob'), Object.keys(options).join())
-  }
+t.test('nothing is remembered if the option is false', async (t) => {
+  const { store } = createStore(t, { rememberRejections: false })
+  await exhaust(store, 'alice')
+  t.notOk(remembers(store, 'alice'))
 })
+
+t.test('what the overflow counter held is remembered of each caller, until it is settled',
+  async (t) => {
+    const { store } = createStore(t, { maxTrackedCallers: 1 })
+    await acquireOne(store, 'alice', { limit })
+    const { receipt } = await acquireOne(store, 'bob', { limit })
+    for (const caller of ['bob', 'carol']) {
+      t.match(await acquireOne(store, caller, { limit }), { admitted: false, overflow: true })
+      matchExactly(t, store.acquire([demand(caller, { limit })]), [{ overflow: true }])
+    }
+    await store.settle(receipt, { count: 1, held: 0 })
+    t.match(await acquireOne(store, 'carol', { limit }), { admitted: true, overflow: true })
+    t.notOk(remembers(store, 'dave'), 'who can have a counter of its own')
+  }
+)
 
 t.test(
   'a process that holds the places of a caller up to the limit rejects without asking, unless ' +
@@ -198,21 +204,84 @@ t.test(
       }
     ])
     t.equal(server.calls, calls)
-    const asking = new SharedStore({ rememberRejections: false }, 1, () => server)
+    const asking = new SharedStore({ rememberRejections: false }, server)
     t.notOk(remembers(asking, 'alice', place(1)))
-    await store.settle(taken, 0)
+    await store.settle(taken.receipt, whole)
     t.match(await acquireOne(store, 'alice', place(1)), { admitted: true, count: 1 })
   }
 )
 
-t.test(
-  'places of other processes are not remembered, since they can be free at once',
+t.test('a rejection for want of a place is remembered for 100 ms', async (t) => {
+  const { clock, store, other } = createStore(t)
+  const { receipt } = await acquireOne(store, 'alice', place(1))
+  t.match(await acquireOne(other, 'alice', place(1)), { admitted: false, count: 1 })
+  await store.settle(receipt, whole)
+  clock.advance(99)
+  t.match(await acquireOne(other, 'alice', place(1)), { admitted: false, isRemembered: true })
+  clock.advance(1)
+  t.match(await acquireOne(other, 'alice', place(1)), { admitted: true, count: 1 })
+})
+
+t.test('a rejection for want of a place is remembered until this process frees one', async (t) => {
+  const { store, other } = createStore(t)
+  await acquireOne(other, 'alice', place(2))
+  const { receipt } = await acquireOne(store, 'alice', place(2))
+  t.match(await acquireOne(store, 'alice', place(2)), { admitted: false, count: 2 })
+  t.match(await acquireOne(store, 'alice', place(2)), { isRemembered: true })
+  const freed = store.settle(receipt, whole)
+  t.match(await acquireOne(store, 'alice', place(2)), { admitted: true, count: 2 })
+  await freed
+})
+
+t.test('a demand that waits in a line asks the server past what is remembered', async (t) => {
+  const { server, store } = createStore(t)
+  await exhaust(store, 'alice')
+  await server.forget('default', 'alice')
+  t.match(await acquireOne(store, 'alice', { limit }), { admitted: false, isRemembered: true })
+  t.match(await acquireOne(store, 'alice', { limit, isWaiting: true }), { admitted: true })
+  await acquireOne(store, 'alice', place(1))
+  const { calls } = server
+  t.match(await acquireOne(store, 'alice', { ...place(1), isWaiting: true }), { admitted: false })
+  t.equal(server.calls, calls + 1)
+})
+
+t.test('what the first call has shown rejects those who wait for the next one', async (t) => {
+  const { server, store } = createStore(t, {}, 1)
+  const asked = Array.from({ length: 50 }, () => acquireOne(store, 'alice', { limit }))
+  const acquired = await Promise.all(asked)
+  t.equal(acquired.filter(({ admitted }) => admitted).length, 1)
+  t.equal(acquired.filter(({ isRemembered }) => isRemembered === true).length, 48)
+  t.equal(server.calls, 2)
+})
+
+t.test('when what is remembered expires, one request asks and the others stay rejected',
   async (t) => {
-    const { store, other } = createStore(t)
-    const taken = await acquireOne(store, 'alice', place(1))
-    t.match(await acquireOne(other, 'alice', place(1)), { admitted: false, count: 1 })
-    await store.settle(taken, 0)
-    t.match(await acquireOne(other, 'alice', place(1)), { admitted: true, count: 1 })
+    const { clock, server, store } = createStore(t)
+    await exhaust(store, 'alice')
+    clock.advance(1_000)
+    const { calls } = server
+    const asked = Array.from({ length: 50 }, () => store.acquire([demand('alice', { limit })]))
+    t.equal(asked.filter((each) => each instanceof Promise).length, 1)
+    await Promise.all(asked)
+    t.equal(server.calls, calls + 1)
+    t.ok(remembers(store, 'alice'), 'its answer is remembered')
+  }
+)
+
+t.test('a request that asks again and is rejected for another quota leaves the next one to ask',
+  async (t) => {
+    const { clock, store } = createStore(t, {}, 1)
+    await exhaust(store, 'alice')
+    clock.advance(1_000)
+    const other = { counters: 'other', limit }
+    const asked = [
+      acquireOne(store, 'alice', other),
+      acquireOne(store, 'alice', other),
+      store.acquire([demand('alice', { limit }), demand('alice', other)])
+    ]
+    t.match(await asked[2], [null, { isRemembered: true }])
+    await Promise.all(asked)
+    t.notOk(remembers(store, 'alice'))
   }
 )
 
@@ -223,34 +292,51 @@ t.test('after clearCounters, no place that the process has held counts', async (
   t.match(await acquireOne(store, 'alice', place(1)), { admitted: true, count: 1 })
 })
 
-t.test('rejections are remembered for at most as many callers as can be tracked', async (t) => {
-  const { server, store } = createStore(t, { maxTrackedCallers: 2 })
-  await exhaust(store, 'alice', 'bob')
-  await server.clear()
-  await exhaust(store, 'carol')
+t.test('10,000 rejections are remembered; the oldest is evicted', async (t) => {
+  const { server, store } = createStore(t)
+  server.decide = async ({ requests }) => ({
+    period: 0,
+    applied: [],
+    decided: requests.map(({ demands }) =>
+      demands.map(() => ({
+        admitted: false,
+        granted: 0,
+        count: limit,
+        held: 0,
+        windowRemaining: 60_000,
+        overflow: false,
+        windowId: 1
+      }))
+    ),
+    standings: []
+  })
+  const callers = Array.from({ length: 10_001 }, (_, index) => `caller ${index}`)
+  for (let first = 0; first < callers.length; first += 300) {
+    const some = callers.slice(first, first + 300)
+    await Promise.all(some.map((caller) => acquireOne(store, caller, { limit })))
+  }
   t.same(
-    ['alice', 'bob', 'carol'].map((caller) => remembers(store, caller)),
-    [false, true, true],
-    'the oldest is evicted'
+    ['caller 0', 'caller 1', 'caller 10000'].map((caller) => remembers(store, caller)),
+    [false, true, true]
   )
 })
 
 t.test('what another process removes takes effect after a second at most', async (t) => {
   for (const remove of ['forget', 'clearCounters'] as const) {
     const { clock, store, other } = createStore(t)
-    await exhaust(store, 'alice')
-    await other[remove]('alice', 'default')
+    await exhaust(store, alice)
+    await other[remove]('default', alice)
     clock.advance(999)
-    t.ok(remembers(store, 'alice'), remove)
+    t.ok(remembers(store, alice), remove)
     clock.advance(1)
-    t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 }, remove)
+    t.match(await acquireOne(store, alice, { limit }), { admitted: true, count: 1 }, remove)
   }
 })
 
 for (const remove of ['forget', 'clearCounters'] as const) {
   t.test(`${remove} removes what is remembered, also what arrives before it ends`, async (t) => {
     const { server, store } = createStore(t)
-    await exhaust(store, 'alice')
+    await exhaust(store, alice)
     const called = remove === 'forget' ? 'forget' : 'clear'
     const method = server[called]
     let go = (): void => {}
@@ -260,17 +346,17 @@ for (const remove of ['forget', 'clearCounters'] as const) {
       })
       return Reflect.apply(method, server, given)
     })
-    const removed = store[remove]('alice', 'default')
+    const removed = store[remove]('default', alice)
     // The server rejects it before it removes the counter.
-    t.match(await acquireOne(store, 'alice', { limit }), { admitted: false })
+    t.match(await acquireOne(store, alice, { limit }), { admitted: false })
     go()
     await removed
-    t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
+    t.match(await acquireOne(store, alice, { limit }), { admitted: true, count: 1 })
   })
 
   t.test(`a rejection that arrives after the end of ${remove} is not remembered`, async (t) => {
     const { server, store } = createStore(t)
-    await acquireOne(store, 'alice', { limit })
+    await acquireOne(store, alice, { limit })
     const decide = server.decide.bind(server)
     let arrive = (): void => {}
     server.decide = async (call) => {
@@ -281,12 +367,12 @@ for (const remove of ['forget', 'clearCounters'] as const) {
       return reply
     }
     const { calls } = server
-    const rejection = acquireOne(store, 'alice', { limit })
+    const rejection = acquireOne(store, alice, { limit })
     await until('the server has decided', () => server.calls > calls)
     server.decide = decide
-    await store[remove]('alice', 'default')
+    await store[remove]('default', alice)
     arrive()
     t.match(await rejection, { admitted: false })
-    t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
+    t.match(await acquireOne(store, alice, { limit }), { admitted: true, count: 1 })
   })
 }

@@ -347,3 +347,29 @@ t.test('settlements do not fall behind admissions, with round trips of 100 ms', 
   t.equal(subject.ended.length, 400 * 40 * 2)
   t.ok(longestWait <= 300, `the longest settlement has waited for ${longestWait} ms`)
 })
+
+t.test('under lasting overload, as many requests are admitted as the server decides on',
+  async (t) => {
+    const subject = new Subject()
+    let sent = 0
+    subject.run = async (call) => {
+      sent += call.requests.length
+      const reply = await subject.server.decide(call)
+      // The server decides on 500 requests a second.
+      await new Promise<void>((resolve) => {
+        subject.time.setTimeout(resolve, call.requests.length * 2)
+      })
+      return reply
+    }
+    for (let step = 0; step < 400; step++) {
+      for (let request = 0; request < 38; request++) {
+        subject.ask('alice', { limit: Number.MAX_SAFE_INTEGER })
+      }
+      await subject.pass(50)
+    }
+    const failed = subject.ended.filter((each) => each.endsWith('within 2500 ms')).length
+    const admitted = subject.ended.length - failed
+    t.ok(admitted > 9_000, `${admitted} of ${sent} requests that were sent are admitted`)
+    t.ok(sent - admitted <= 384, `only requests that were not sent have failed: ${failed}`)
+  }
+)

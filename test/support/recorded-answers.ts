@@ -287,6 +287,39 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
   },
   {
     api: 'OpenAI responses',
+    what: 'one with an error, whose code is no text',
+    source: openaiTypes,
+    form: 'events',
+    chunks: [
+      { type: 'response.created', response: { status: 'in_progress', model: 'm-1', usage: null } },
+      { type: 'response.output_text.delta', delta: 'four' },
+      { type: 'error', code: 'rate_limit_exceeded', message: 'm', param: null }
+    ],
+    usage: null,
+    isComplete: false,
+    textBytes: 4
+  },
+  {
+    api: 'OpenAI responses',
+    what: 'calls that are not streamed, of which each event holds one',
+    source: openaiTypes,
+    form: 'events',
+    chunks: [
+      {
+        type: 'response.output_item.done',
+        item: { type: 'local_shell_call', action: { command: ['ls'] } }
+      },
+      {
+        type: 'response.output_item.done',
+        item: { type: 'apply_patch_call', operation: { path: 'p' } }
+      }
+    ],
+    usage: null,
+    isComplete: false,
+    textBytes: 18 + 12
+  },
+  {
+    api: 'OpenAI responses',
     what: 'a failed one without usage',
     source: openaiTypes,
     form: 'events',
@@ -455,6 +488,28 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
   },
   {
     api: 'Anthropic',
+    what: 'a stream of a model that stood in for one that declined',
+    source: anthropicTypes,
+    form: 'events',
+    chunks: [
+      messageStart({ input_tokens: 90, output_tokens: 1 }),
+      ...anthropicContent,
+      messageDelta({
+        input_tokens: 100,
+        output_tokens: 50,
+        iterations: [
+          { type: 'message', model: 'm-1', input_tokens: 90, output_tokens: 0 },
+          { type: 'fallback_message', model: 'm-2', input_tokens: 100, output_tokens: 50 }
+        ]
+      }),
+      messageStop
+    ],
+    usage: ['m-2', 150, 100, 0, 0, 50, 0],
+    isComplete: true,
+    textBytes: 4
+  },
+  {
+    api: 'Anthropic',
     what: 'a stream of a server that repeats the input as 0',
     source: 'servers in the form of Anthropic, as a gateway had to correct',
     form: 'events',
@@ -552,6 +607,29 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: ['m-1', 150, 100, 64, 0, 50, 20],
     isComplete: true,
     textBytes: 7
+  },
+  {
+    api: 'Gemini',
+    what: 'events with parts of arguments',
+    source: 'documentation of Vertex AI',
+    form: 'events',
+    chunks: [
+      {
+        candidates: [{ content: { parts: [{ functionCall: { name: 'f', willContinue: true } }] } }]
+      },
+      {
+        candidates: [
+          {
+            content: {
+              parts: [{ functionCall: { partialArgs: [{ jsonPath: '$.a', stringValue: 'four' }] } }]
+            }
+          }
+        ]
+      }
+    ],
+    usage: null,
+    isComplete: false,
+    textBytes: 41
   },
   {
     api: 'Gemini',
@@ -841,6 +919,24 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 150, 100, 0, 0, 50, 20],
+    isComplete: true,
+    textBytes: 4
+  },
+  {
+    api: 'Together',
+    what: 'a stream whose choices repeat each text, and whose last chunk names no model',
+    source: 'documentation of Together',
+    form: 'events',
+    chunks: [
+      { model: 'm-1', choices: [{ text: 'fo', delta: { content: 'fo' }, finish_reason: null }] },
+      { model: 'm-1', choices: [{ text: 'ur', delta: { content: 'ur' }, finish_reason: null }] },
+      {
+        choices: [{ text: '', delta: { content: '' }, finish_reason: 'stop' }],
+        usage: { prompt_tokens: 100, completion_tokens: 50, total_tokens: 150 }
+      }
+    ],
+    hasDone: true,
+    usage: plain,
     isComplete: true,
     textBytes: 4
   },
