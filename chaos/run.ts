@@ -1,7 +1,7 @@
 // npm run chaos: runs two instances with real servers under what only these show: kills,
-// failovers, freezes, eviction, servers that take no writes, and broken connections. Late, lost and
-// doubled replies, stalled and killed processes, lost counters and clocks that step are in
-// test/simulation.
+// failovers, freezes, eviction, servers that take no writes, and broken connections. Late
+// and lost replies, stalled and killed processes, lost counters and clocks that step are in
+// test/stores.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { placeDuration } from '../lib/store/shared/held-places.js'

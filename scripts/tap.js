@@ -13,7 +13,6 @@ const together = [
   'docs',
   'example',
   'plugin',
-  'simulation',
   'regressions',
   'model'
 ]

@@ -44,6 +44,25 @@ for (const document of documents) {
   })
 }
 
+const { files } = JSON.parse(readFileSync('package.json', 'utf8')) as { files: string[] }
+/** Matches the documents in the repository that the package leaves out. */
+const leftOut = files
+  .filter((pattern) => pattern.startsWith('!'))
+  .map((pattern) => pattern.slice(1).replaceAll('.', '\\.').replaceAll('*', '[^/]*'))
+  .map((pattern) => new RegExp(`^${pattern}(?:/|$)`))
+
+t.test('a document of the package links to no document that the package leaves out', async (t) => {
+  const isLeftOut = (path: string) => leftOut.some((pattern) => pattern.test(path))
+  const shipped = documents.filter((name) => /^(?:docs|README|CHANGELOG|SECURITY)/.test(name))
+  const broken = shipped
+    .filter((document) => !isLeftOut(document))
+    .flatMap((document) =>
+      targetsIn(document).map((target) => join(dirname(document), target.split('#')[0] ?? ''))
+    )
+    .filter(isLeftOut)
+  t.same(broken, [])
+})
+
 t.test('the headings that comments in lib, test, bench and chaos name exist', async (t) => {
   const named = ['lib', 'test', 'bench', 'chaos']
     .flatMap((folder) =>

@@ -6,7 +6,6 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import quotaPlugin, {
   InsuredQuotaStore,
-  MemoryQuotaStore,
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
@@ -256,44 +255,13 @@ t.test(
       await soon()
       throw away
     }
-    const memory = new MemoryQuotaStore()
-    const keeping: QuotaStore = { acquire: (demands) => memory.acquire(demands), settle: fails }
-    const full: QuotaStore = {
-      acquire: () => [{ ...result, admitted: false, granted: 0 }],
-      settle () {}
-    }
-    const cases = (): [QuotaOptions, mark: unknown, status: number][] => [
-      [{ store: { acquire: fails } }, true, 503],
-      [{ store: new InsuredQuotaStore({ primary: { acquire: fails } }) }, true, 200],
-      [{ preferences: { get: fails } }, true, 200],
-      [{ authentication: fails }, true, 503],
-      [
-        {
-          authentication: () => null,
-          refusalBody: () => {
-            throw away
-          }
-        },
-        true,
-        401
-      ],
-      [
-        {},
-        () => {
-          throw away
-        },
-        503
-      ],
-      [
-        { store: keeping, quotas: { used: { perMinute: { tokens: 50 }, cost: 9, unreported: 0 } } },
-        'used',
-        200
-      ],
-      [{ store: keeping, quotas: { used: { concurrent: 50 } } }, 'used', 200],
-      [{ store: keeping, quotas: { used: {}, full: { store: full } } }, ['used', 'full'], 429]
+    const cases = (): [QuotaOptions, status: number][] => [
+      [{ store: { acquire: fails } }, 503],
+      [{ store: new InsuredQuotaStore({ primary: { acquire: fails } }) }, 200],
+      [{ preferences: { get: fails } }, 200]
     ]
     for (const isBroken of [false, true]) {
-      for (const [options, quota, status] of cases()) {
+      for (const [options, status] of cases()) {
         const log = captureLog()
         const errors: string[] = []
         const err = ({ constructor, message, stack }: Error) => {
@@ -303,15 +271,13 @@ t.test(
         }
         const app = Fastify({ logger: { ...log.logger, serializers: { err } } })
         await app.register(quotaPlugin, { authentication, operations: [], ...options })
-        app.post('/run', { config: { quota } as object }, async () => 'ran')
+        app.post('/run', { config: { quota: true } }, async () => 'ran')
         t.equal((await app.inject({ method: 'POST', url: '/run' })).statusCode, status)
-        const failures = () =>
-          log.problems().filter(({ msg }) => !/were not reported/.test(String(msg)))
-        await until('the failure is logged', () => failures().length > 0)
+        await until('the failure is logged', () => log.problems().length > 0)
         // A rejection that nobody handles ends this process before the next turn.
         await soon()
         if (!isBroken) t.same(errors, ['Error: away, 1 line'])
-        matchExactly(t, failures().map(({ msg }) => msg), [/fails|failed|could not be|unavailable/])
+        matchExactly(t, log.problems(), [{ msg: /fails|failed|unavailable/ }])
       }
     }
   }

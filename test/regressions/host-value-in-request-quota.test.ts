@@ -4,7 +4,6 @@ import Fastify, { type FastifyRequest } from 'fastify'
 import t from 'tap'
 import quotaPlugin from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
 import { analyze, asAlice, createService, statuses } from '../support/service.js'
 
 const options = { perMinute: 2, authentication: asAlice }
@@ -37,38 +36,6 @@ t.test(
       t.same(read, [[[], null]])
       t.same(await statuses(app, null, 2), [200, 429])
     }
-  }
-)
-
-t.test(
-  'the place of a request whose quota the host has written before is free when its response closes',
-  async (t) => {
-    const operations = [{ method: 'POST', path: '/api/analyze' }]
-    const app = await createService({
-      operations: [],
-      authentication: asAlice,
-      quotas: { streams: { operations, concurrent: 1 } }
-    })
-    app.addHook('onRequest', async (request) => {
-      write(request, { tenant: 'x' })
-    })
-    t.same(await statuses(app, null, 3), [200, 200, 200])
-  }
-)
-
-t.test(
-  'the permit of a handler ends with the response of an unprotected request whose quota the ' +
-    'host has written before',
-  async (t) => {
-    const { app, begin, store } = await createHost([], { quotas: { sockets: { concurrent: 1 } } })
-    app.addHook('onRequest', async (request) => {
-      write(request, { tenant: 'x' })
-    })
-    const { request, end } = await begin()
-    await app.quotaAcquire(request, 'sockets')
-    matchExactly(t, store.list('sockets.concurrent').callers, [{ count: 1 }])
-    await end()
-    t.same(store.list('sockets.concurrent').callers, [])
   }
 )
 

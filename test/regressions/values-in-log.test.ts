@@ -1,5 +1,7 @@
 // A line of the log held what a function of the host returned, or a client sent: a claim with an
-// address, or a token. There was a line for each request.
+// address, or a token. There was a line for each request. The error of a meter that reads no bytes
+// held what the model wrote.
+import { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
@@ -71,6 +73,20 @@ t.test('no line of the log holds an amount, a unit or an error that is no error'
   await end()
   await delay(0)
   t.equal(log.problems().length, 3)
+  t.notMatch(JSON.stringify(log.lines), secret)
+})
+
+t.test('no response, and no line of the log, holds text that a model wrote', async (t) => {
+  const log = captureLog('debug')
+  const { app } = await createHost('chat', { quotas: { chat: tokens } }, { logger: log.logger })
+  const config = { quota: 'chat' }
+  app.post('/relayed', { config }, async ({ quota }, reply) => {
+    return await reply.send(quota.meter(Readable.from([`data: ${secret}`])))
+  })
+  const response = await app.inject({ method: 'POST', url: '/relayed' })
+  t.equal(response.statusCode, 500)
+  t.match(response.body, 'must consist of bytes; it got a string')
+  t.notMatch(response.body, secret)
   t.notMatch(JSON.stringify(log.lines), secret)
 })
 

@@ -9,8 +9,6 @@ import fastifyWebsocket from '@fastify/websocket'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import quotaPlugin, {
-  callerKey,
-  localAuthentication,
   MemoryQuotaStore,
   type Acquisition,
   type AuthenticationReader,
@@ -21,10 +19,9 @@ import quotaPlugin, {
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromHeader } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
+import { RemoteStore } from '../support/remote-store.js'
 import { asAlice, captureLog } from '../support/service.js'
 import { until } from '../support/until.js'
-
-const aliceKey = String(callerKey(localAuthentication('alice')))
 
 /** A memory store that counts how often places are taken and freed. */
 class CountingStore extends MemoryQuotaStore {
@@ -49,21 +46,7 @@ class CountingStore extends MemoryQuotaStore {
   }
 
   get tokens (): number {
-    return (
-      this.peek({
-        counters: 'tokens.tokens.minute',
-        callerKey: aliceKey,
-        limit: 1,
-        least: 0,
-        most: 0,
-        isEstimate: true,
-        window: 60_000,
-        start: null,
-        end: null,
-        unit: 'tokens',
-        reference: null
-      })?.count ?? 0
-    )
+    return this.list('tokens.tokens.minute').callers[0]?.count ?? 0
   }
 }
 
@@ -272,18 +255,10 @@ t.test(
     'was pending',
   async (t) => {
     for (const ends of ['the client', 'the host']) {
-      let decide = (): void => {}
       let connection: Socket | undefined
       const memory = new CountingStore()
-      const store = {
-        acquire: async (all: readonly Demand[]) => {
-          await new Promise<void>((resolve) => {
-            decide = resolve
-          })
-          return memory.acquire(all)
-        },
-        settle: memory.settle.bind(memory)
-      }
+      const store = new RemoteStore(memory)
+      store.waits = 'acquire'
       const app = await start(t, async () => 'ran', {
         store,
         before: (app) =>
@@ -301,7 +276,7 @@ t.test(
       if (ends === 'the client') socket.resetAndDestroy()
       if (!socket.closed) await once(socket, 'close')
       await until('the server knows that it has ended', () => connection?.destroyed === true)
-      decide()
+      store.answer()
       await until('the place is free again', () => memory.freed === 1)
       t.equal(memory.concurrent, 0, ends)
     }

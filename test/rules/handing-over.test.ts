@@ -16,7 +16,7 @@ import {
 import quotaPlugin from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { captureLog, published } from '../support/service.js'
-import { VirtualTime } from '../simulation/virtual-time.js'
+import { VirtualTime } from '../support/virtual-time.js'
 
 const mira = localAuthentication('mira')
 

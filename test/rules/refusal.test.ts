@@ -51,26 +51,6 @@ t.test(
   }
 )
 
-t.test('no refusal can be cached: a 401, a 429 and a 503 alike', async (t) => {
-  const store = new MemoryQuotaStore()
-  const failing: QuotaStore = {
-    acquire () {
-      throw new Error('gone')
-    }
-  }
-  const app = await createService({ perMinute: 1, store })
-  await analyze(app, alice)
-  const refusals = [
-    await analyze(app, null),
-    await analyze(app, alice),
-    await analyze(await createService({ store: failing }), alice)
-  ]
-  t.same(
-    refusals.map(({ statusCode, headers }) => [statusCode, headers['cache-control']]),
-    [[401, 'no-store'], [429, 'no-store'], [503, 'no-store']]
-  )
-})
-
 const valid = {
   admitted: true,
   granted: 1,
@@ -241,33 +221,6 @@ t.test(
     }
   }
 )
-
-t.test('whatever is thrown while a refusal is sent, the operation does not run', async (t) => {
-  for (const [thrown, message] of [
-    [new Error('of the host'), 'of the host'],
-    ['a text', 'a string was thrown'],
-    [undefined, 'undefined was thrown']
-  ]) {
-    let ran = 0
-    const app = await createService(
-      {},
-      {},
-      {
-        before: (app) =>
-          app.addHook('onRequest', async (_request, reply) => {
-            Reflect.set(reply, 'headers', () => {
-              throw thrown
-            })
-          }),
-        handler: async () => {
-          ran += 1
-        }
-      }
-    )
-    t.match((await analyze(app, null)).json(), { message })
-    t.equal(ran, 0)
-  }
-})
 
 t.test('the onSend hooks of the host run, and can encode the refusal', async (t) => {
   const app = await createService(

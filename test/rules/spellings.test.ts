@@ -523,6 +523,11 @@ t.test('letters of any case are those of Unicode, as for a router that ignores c
   }
 })
 
+t.test('an odd spelling is compared in capitals: small letters can have two forms', async (t) => {
+  const statusFor = await serve(t, { options: operation('/api/ὀδός') })
+  t.equal(await statusFor('//%E1%BD%80%CE%B4%CF%8C%CF%83'), 401, 'with another sigma')
+})
+
 t.test(
   'a malformed or a long target is answered in time that grows no faster than its length',
   async (t) => {

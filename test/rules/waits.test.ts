@@ -1,5 +1,4 @@
-// docs/rules.md, "Decision": a decision waits for nothing but promises of the host's, and ends
-// alike, whether a function of the host's throws or its promise rejects.
+// docs/rules.md, "Decision": a decision waits for nothing but promises of the host's.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import Fastify from 'fastify'
 import t from 'tap'
@@ -7,12 +6,9 @@ import { storeDurations } from '../../lib/channels.js'
 import quotaPlugin, {
   MemoryQuotaStore,
   type QuotaDefinition,
-  type QuotaOptions,
-  type QuotaStore
+  type QuotaOptions
 } from '../../lib/index.js'
-import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
-import { asAlice, captureLog, published } from '../support/service.js'
+import { asAlice } from '../support/service.js'
 
 const everything: Record<string, QuotaDefinition> = {
   limited: { perHour: () => 2, cost: () => 1 },
@@ -74,79 +70,4 @@ for (const [what, options, waits] of hosts) {
       )
     }
   )
-}
-
-function fail (): never {
-  throw Object.assign(new Error('of the host'), { code: 'EHOST', statusCode: 503 })
-}
-
-// For each function of a host that can fail: the options, the status, the decision and the log.
-const failing: [
-  what: string,
-  optionsOf: (fails: () => never) => QuotaOptions,
-  status: number,
-  decision: object,
-  line: RegExp
-][] = [
-  [
-    'the preference reader',
-    (fails) => ({ preferences: { get: fails } }),
-    200,
-    { outcome: 'admitted', limit: 10 },
-    /^the quota's runtime preference is unavailable/
-  ],
-  [
-    'authentication',
-    (fails) => ({ quotas: { quota: { authentication: fails } } }),
-    503,
-    { outcome: 'unavailable', reason: 'authentication', retryAfter: 1 },
-    /^the authentication of the request could not be read/
-  ],
-  [
-    'the limit of the caller',
-    (fails) => ({ quotas: { quota: { perMinute: fails } } }),
-    503,
-    { outcome: 'unavailable', reason: 'limit', retryAfter: 1 },
-    /^the limit of the caller could not be determined/
-  ],
-  [
-    'the cost',
-    (fails) => ({ quotas: { quota: { cost: fails } } }),
-    503,
-    { outcome: 'unavailable', reason: 'cost', retryAfter: 1 },
-    /^the cost of the request could not be determined/
-  ],
-  [
-    'the time zone',
-    (fails) => ({ quotas: { quota: { perDay: 1, timeZone: fails } } }),
-    503,
-    { outcome: 'unavailable', reason: 'time-zone', retryAfter: 1 },
-    /^the window in the caller's time zone could not be determined/
-  ],
-  [
-    'the store',
-    (fails) => ({ quotas: { quota: { store: { acquire: fails } satisfies QuotaStore } } }),
-    503,
-    { outcome: 'unavailable', reason: 'store', retryAfter: 1 },
-    /^the quota store failed; the request is not counted/
-  ]
-]
-
-for (const [what, optionsOf, status, decision, line] of failing) {
-  t.test(`a decision ends alike, whether ${what} throws or rejects`, async (t) => {
-    const rejects = async (): Promise<never> => {
-      await Promise.resolve()
-      return fail()
-    }
-    for (const fails of [fail, rejects as unknown as () => never]) {
-      const log = captureLog()
-      const options = { quotas: { quota: {} }, ...optionsOf(fails) }
-      const { ask } = await createHost('quota', options, { logger: log.logger })
-      const messages = await published(async () => {
-        t.equal((await ask()).statusCode, status, fails.name)
-      })
-      matchExactly(t, messages, [{ decision }], fails.name)
-      matchExactly(t, log.problems(), [{ msg: line }], fails.name)
-    }
-  })
 }

@@ -78,16 +78,18 @@ for (const [what, quota, begins] of beginnings) {
       const end = Number(times[index + 1])
       // Some begins leave a year out.
       if (end - begin > 32 * 24 * hour) continue
-      const { ask, standings } = await createHost('quota', { quotas: { quota } })
-      set(begin)
-      matchExactly(t, await standings(['quota']), [
-        { period: Object.keys(quota)[0]?.slice(3).toLowerCase(), window: null, resetsAt: end }
-      ])
-      t.equal((await ask()).statusCode, 200, String(begins[index]))
-      set(end - 1)
-      t.equal((await ask()).statusCode, 429)
-      set(end)
-      t.equal((await ask()).statusCode, 200)
+      for (const time of [begin, end - 1]) {
+        const { ask, standings } = await createHost('quota', { quotas: { quota } })
+        set(time)
+        matchExactly(t, await standings(['quota']), [
+          { period: Object.keys(quota)[0]?.slice(3).toLowerCase(), window: null, resetsAt: end }
+        ])
+        t.equal((await ask()).statusCode, 200, String(begins[index]))
+        set(end - 1)
+        t.equal((await ask()).statusCode, 429)
+        set(end)
+        t.equal((await ask()).statusCode, 200)
+      }
     }
   })
 }
@@ -313,7 +315,7 @@ t.test(
 
 t.test('a start that changes every day gives no second window, however long it does', async (t) => {
   const day = 24 * hour
-  for (const shift of [0, 1, 9, 15, 27]) {
+  for (const shift of [0, 9, 27]) {
     const { set, state, ask, clock } = await changing(t)
     const admitted: number[] = []
     const first = Date.parse('2026-01-01')

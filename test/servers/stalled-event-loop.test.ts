@@ -8,20 +8,9 @@ import { RedisQuotaStore } from '../../lib/redis.js'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { RedisServer } from '../support/redis-server.js'
+import { demand } from '../support/told-store.js'
 
-const demands = [
-  {
-    counters: 'default',
-    callerKey: 'a',
-    limit: 100,
-    least: 1,
-    most: 1,
-    isEstimate: false,
-    window: 60_000,
-    start: null,
-    end: null
-  }
-]
+const demands = [demand('a', { limit: 100 })]
 
 /** Blocks the event loop. */
 function stall (ms = 150): void {

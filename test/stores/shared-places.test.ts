@@ -1,5 +1,4 @@
-// How a process takes, renews and frees places on a server. test/simulation/scenarios.test.ts has
-// what becomes of them if a call is late, repeated or lost.
+// How a process takes, renews and frees places on a server.
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import type { Call, Reply } from '../../lib/store/shared/driver.js'

@@ -48,6 +48,11 @@ export class DriverServer implements Driver {
   }
 
   async decide (call: Call): Promise<Reply> {
+    return this.apply(call)
+  }
+
+  /** Does all of a call. */
+  apply (call: Call): Reply {
     this.calls += 1
     for (const place of call.freed) this.#placesOf(place).delete(place.name)
     for (const place of call.renewed) this.#hold(place, place.name, call)
@@ -82,6 +87,10 @@ export class DriverServer implements Driver {
   }
 
   async clear (): Promise<void> {
+    this.removeAll()
+  }
+
+  removeAll (): void {
     this.#windows.clear()
     this.#places.clear()
   }

@@ -15,9 +15,9 @@ import quotaPlugin, {
   type QuotaStore
 } from '../../lib/index.js'
 import { required } from '../../lib/required.js'
-import { VirtualTime } from '../simulation/virtual-time.js'
 import { fromHeader } from './quota-host.js'
 import { until } from './until.js'
+import { VirtualTime } from './virtual-time.js'
 
 /** A request whose handler runs until it is told to finish. */
 interface Running {
