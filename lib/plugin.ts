@@ -155,7 +155,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.addHook('onClose', async function quotaClose () {
     stopLogging()
   })
-  settleBeforeClosing(fastify, server.closing, quotas)
+  settleBeforeClosing(fastify, server, quotas)
 }
 
 /**
@@ -192,15 +192,18 @@ function assertMark (route: KnownRoute, named: Named<Quota>): void {
  */
 function settleBeforeClosing (
   fastify: FastifyInstance,
-  closing: Closing,
+  { closing, quotaLog }: PermitServer,
   quotas: QuotaList
 ): void {
+  async function settleAll (): Promise<void> {
+    if (!await closing.endAll()) quotaLog.closedUnsettled()
+  }
   function begin (): void {
     // Fastify 5.0.0 runs a `preClose` hook twice.
     if (closing.hasBegun) return
     closing.begin()
     for (const { lines } of quotas.all) lines?.close()
-    Reflect.get(fastify, 'onClose').call(fastify, () => closing.endAll())
+    Reflect.get(fastify, 'onClose').call(fastify, settleAll)
   }
   fastify.addHook('preClose', async function quotaPreClose () {
     begin()

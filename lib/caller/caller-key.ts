@@ -55,11 +55,8 @@ export function callerKey (authentication: Authentication): string | null {
 }
 
 /** Returns the key of an authentication's caller, or why there is none. */
-export function keyOf (authentication: unknown): string | Unidentified {
-  if (authentication == null) return new Unidentified('no-authentication')
-  if (!isAuthentication(authentication) || authentication.authenticated !== true) {
-    return new Unidentified('not-authenticated')
-  }
+export function keyOf (authentication: Authentication): string | Unidentified {
+  if (authentication.authenticated !== true) return new Unidentified('not-authenticated')
   if (authentication.kind === 'anonymous') return new Unidentified('anonymous')
   if (authentication.kind === 'token') return keyOfClaims(authentication.claims)
   const { username } = authentication

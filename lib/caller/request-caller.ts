@@ -42,6 +42,8 @@ export class Caller {
 
 /** Returns the caller of an authentication. */
 export function callerOfAuthentication (authentication: unknown): Caller | Unidentified {
+  if (authentication == null) return new Unidentified('no-authentication')
+  if (!isAuthentication(authentication)) return new Unidentified('not-authenticated')
   const key = keyOf(authentication)
   return typeof key === 'string' ? new Caller(key, authentication) : key
 }
@@ -51,8 +53,8 @@ export function callerOfAuthentication (authentication: unknown): Caller | Unide
  * claims, which @fastify/jwt stores there.
  */
 function callerOfUser (user: unknown): Caller | Unidentified {
-  if (user == null || isAuthentication(user)) return callerOfAuthentication(user)
-  const key = keyOfClaims(user)
+  if (user == null) return new Unidentified('no-authentication')
+  const key = isAuthentication(user) ? keyOf(user) : keyOfClaims(user)
   return typeof key === 'string' ? new Caller(key, user) : key
 }
 

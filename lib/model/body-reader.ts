@@ -3,6 +3,7 @@ import { isObject } from '../option-checks.js'
 import { ChunkShape, type MeasuredChunk } from './chunk-shape.js'
 import { splitterFor, type Splitter } from './chunks.js'
 import { propertyOf } from './counts.js'
+import { closeJson } from './cut-json.js'
 import { isLastChunk, isPartial } from './ending.js'
 import { isCheapToParse } from './json-nesting.js'
 import { UsageReader } from './reader.js'
@@ -34,6 +35,10 @@ export class BodyReader {
   #shape: ChunkShape | null = null
   #lastMeasured: MeasuredChunk | null = null
   #shapesNotFound = 0
+  /** The last text of a chunk that is not JSON. */
+  #unread = ''
+  /** There was a text that is not JSON. */
+  #hasReadOther = false
   /** The last chunk says that others follow. */
   #isPartial = false
   /** A chunk with which an API ends its stream was read, and no text after it. */
@@ -63,7 +68,7 @@ export class BodyReader {
 
   /** Whether all of the body could be read. False for a compressed one. */
   get isReadable (): boolean {
-    return !this.#hasStopped && (this.#hasReadChunk || this.#splitter === null)
+    return !this.#hasStopped && (this.#hasReadChunk || !this.#hasReadOther)
   }
 
   /** Whether the body has ended as its API ends one, and has stated its usage by then. */
@@ -79,10 +84,27 @@ export class BodyReader {
 
   /** Reads what is left when the body has ended by itself. */
   end (): void {
+    const isWhole = this.#readRest()
+    if (isWhole && !this.#isPartial) this.#hasLastChunk = true
+  }
+
+  /** Reads what is left when somebody has ended the body early. */
+  cutOff (): void {
+    this.#readRest()
+  }
+
+  /** Returns whether the body is one JSON object or array that is whole. */
+  #readRest (): boolean {
     this.#read(this.#decoder.end())
-    if (this.#hasStopped || this.#splitter === null) return
-    const isWhole = this.#try((splitter) => splitter.end())
-    if (isWhole === true && !this.#isPartial) this.#hasLastChunk = true
+    if (this.#hasStopped) return false
+    this.#unread = ''
+    const isWhole = this.#try((splitter) => splitter.end()) === true
+    const chunk = parse(closeJson(this.#unread))
+    if (!isObject(chunk)) return isWhole
+    // The text of a chunk that was cut off counts as far as it goes. Its numbers can be cut, too.
+    this.#hasReadChunk = true
+    this.#noteText(this.#textCounter.read(chunk))
+    return false
   }
 
   #read (text: string): void {
@@ -123,13 +145,17 @@ export class BodyReader {
       return true
     }
     const chunk = parse(text)
-    if (chunk === undefined) return false
-    this.#hasReadChunk = true
+    if (chunk === undefined) {
+      this.#unread = text
+      if (text !== '') this.#hasReadOther = true
+      return false
+    }
     if (isObject(chunk)) this.#readObject(chunk, text)
     return true
   }
 
   #readObject (chunk: object, text: string): void {
+    this.#hasReadChunk = true
     const textBytes = this.#textCounter.read(chunk)
     this.#noteText(textBytes)
     this.#isPartial = isPartial(chunk)

@@ -13,7 +13,10 @@ export type ChunkConsumer = (text: string) => boolean
 /** Splits a text, as it arrives, into chunks. Both functions throw if one is too long. */
 export interface Splitter {
   write(text: string): void
-  /** Reads what is left. Returns whether the text is one JSON object or array that is whole. */
+  /**
+   * Reads what is left, a chunk that was cut off included. Returns whether the text is one JSON
+   * object or array that is whole.
+   */
   end(): boolean
 }
 
@@ -51,6 +54,9 @@ class GrowingText {
   }
 }
 
+/** A chunk that is not JSON, in place of a line that is no part of an event. */
+const foreignLine = '?'
+
 /** Splits server-sent events: each one's data is a chunk. */
 class EventSplitter implements Splitter {
   readonly #parser: EventSourceParser
@@ -62,6 +68,7 @@ class EventSplitter implements Splitter {
       onEvent: ({ data }) => consume(data),
       onError: ({ type }) => {
         if (type === 'max-buffer-size-exceeded') this.#isTooLong = true
+        else if (type === 'unknown-field') consume(foreignLine)
       }
     })
   }
@@ -106,8 +113,8 @@ class LineSplitter implements Splitter {
 
   end (): boolean {
     const rest = this.#pending.take()
-    if (rest.trim() !== '' && this.#consume(rest)) this.#objects += 1
-    return this.#objects === 1
+    if (rest.trim() === '') return this.#objects === 1
+    return this.#consume(rest) && this.#objects === 0
   }
 
   #readLine (line: string): void {
@@ -149,6 +156,7 @@ class ArraySplitter implements Splitter {
   }
 
   end (): boolean {
+    if (this.#depth > 1) this.#consume(this.#pending.take())
     return this.#depth === 0
   }
 }

@@ -92,6 +92,12 @@ const referringNames = [
   'plugins',
   'web_search_options',
   'search_parameters',
+  'enable_search', // Qwen
+  'data_sources', // Azure
+  'dataSources',
+  'agent', // Gemini's interactions
+  // Further models that Anthropic's API asks, each with a maximum of its own.
+  'fallbacks',
   // What Anthropic's API compacts is read and written in addition.
   'context_management'
 ]
@@ -131,11 +137,12 @@ const outputNames = [
   'max_completion_tokens',
   'max_output_tokens',
   'maxOutputTokens',
+  'maxTokens', // Converse
   'num_predict'
 ]
 
-/** Objects of a body with its configuration: Gemini's and Ollama's. */
-const configurationNames = ['generationConfig', 'generation_config', 'options']
+/** Objects of a body with its configuration: Gemini's, Ollama's and Converse's. */
+const configurationNames = ['generationConfig', 'generation_config', 'options', 'inferenceConfig']
 
 /**
  * Returns the greatest number that a body sets under these names, `otherwise` if it sets none, and
@@ -152,10 +159,11 @@ function greatestIn (
     if (!isObject(place)) continue
     for (const name of names) {
       const value = propertyOf(place, name)
+      if (value == null) continue
       // Ollama's -1 and -2 set no maximum.
-      if (value == null || value === -1 || value === -2) continue
-      if (!isNatural(value)) return null
-      numbers.push(value)
+      const number = value === -1 || value === -2 ? otherwise : value
+      if (!isNatural(number)) return null
+      numbers.push(number)
     }
   }
   return numbers.length === 0 ? otherwise : Math.max(...numbers)

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { formatType } from '../errors.js'
-import { hasFunction } from '../option-checks.js'
+import { hasFunction, isObject } from '../option-checks.js'
 import { ignoreRejection } from '../promises.js'
 import { BodyReader } from './body-reader.js'
 import type { ModelUsage } from './usage.js'
@@ -63,11 +63,16 @@ class MeteredBody extends Readable {
   // Functions of the promise instead of an async function, which would take a third more time for
   // each part of 300 bytes.
   override _read (): void {
-    this.#source.next().then(this.#take, this.#fail)
+    try {
+      this.#source.next().then(this.#take, this.#fail)
+    } catch (error) {
+      this.#fail(error)
+    }
   }
 
   override _destroy (error: Error | null, callback: (error: Error | null) => void): void {
     if (!this.#hasEnded) {
+      this.#reader.cutOff()
       this.#end('caller')
       this.#source.cancel(error)
     }
@@ -77,6 +82,10 @@ class MeteredBody extends Readable {
   /** Passes the next bytes on, or ends the stream. */
   readonly #take = (part: Part): void => {
     if (this.destroyed) return
+    if (!isObject(part)) {
+      this.#fail(new TypeError(`the body must be an async iterable; it got ${formatType(part)}`))
+      return
+    }
     if (part.done === true) {
       this.#reader.end()
       this.#end(this.#reader.hasLastChunk ? null : 'source')
@@ -96,6 +105,7 @@ class MeteredBody extends Readable {
 
   readonly #fail = (error: unknown): void => {
     if (this.destroyed) return
+    this.#reader.cutOff()
     this.#end('source')
     this.#source.cancel(error)
     this.destroy(error instanceof Error ? error : new Error('the body failed', { cause: error }))
@@ -139,11 +149,15 @@ function sourceOfWebStream (body: ReadableStream<Uint8Array>): Source {
 function sourceOfIterable (body: AsyncIterable<Uint8Array>): Source {
   const iterator = body[Symbol.asyncIterator]()
   return {
-    next: () => iterator.next(),
+    next: () => Promise.resolve(iterator.next()),
     cancel: (reason) => {
-      // The iterator of a stream of Node.js would end only after the next bytes.
-      if ('destroy' in body && typeof body.destroy === 'function') body.destroy()
-      else ignoreRejection(iterator.return?.(reason))
+      try {
+        // The iterator of a stream of Node.js would end only after the next bytes.
+        if ('destroy' in body && typeof body.destroy === 'function') body.destroy()
+        else ignoreRejection(iterator.return?.(reason))
+      } catch {
+        // Nobody waits for the source any more.
+      }
     }
   }
 }

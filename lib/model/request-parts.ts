@@ -52,6 +52,16 @@ const geminiTextNames = new Set([
   'functionResponse'
 ])
 
+/** Properties of a part or message that refer to a file, or hold one that is no image. */
+const namesOfFiles = [
+  'audio', // OpenAI's earlier audio
+  'attachments',
+  'fileData',
+  'file_data',
+  'inlineData',
+  'inline_data'
+]
+
 /** How deep parts can be nested: in the result of a tool, in a message. */
 const deepest = 8
 
@@ -126,8 +136,7 @@ function isFile (part: object): boolean {
 
 /** Whether a part is one that holds all that the model reads of it. */
 function isKnown (part: object): boolean {
-  // OpenAI's earlier audio, and a stored item of a conversation.
-  if (propertyOf(part, 'audio') != null) return false
+  if (namesOfFiles.some((name) => propertyOf(part, name) != null)) return false
   const type = propertyOf(part, 'type')
   if (type === 'document') return holdsText(part)
   if (type === 'reasoning') return propertyOf(part, 'encrypted_content') != null

@@ -1,7 +1,16 @@
 import { required } from '../required.js'
+import { TimeLimit, type QuotaTimers } from '../time-limit.js'
 
 /** How long a server that closes waits for stores that do not answer, in milliseconds. */
 const longestSilence = 1000
+
+/** Timers that keep the process alive. */
+const lastingTimers = {
+  setTimeout: (callback: () => void, delay: number): NodeJS.Timeout => setTimeout(callback, delay),
+  clearTimeout (timer: NodeJS.Timeout): void {
+    clearTimeout(timer)
+  }
+} satisfies QuotaTimers
 
 /** A permit that has not ended. */
 export interface OpenPermit {
@@ -57,23 +66,25 @@ export class Closing {
 
   /**
    * Ends all permits, and waits until everything that has begun is settled, for as long as stores
-   * go on answering: it gives up when none has answered for a second. The process stays alive until
-   * then.
+   * go on answering: it gives up when none has answered for a second. To end many permits can stall
+   * the event loop for longer, which is no silence of a store. The process stays alive until then.
+   *
+   * @returns Whether everything is settled.
    */
-  async endAll (): Promise<void> {
+  async endAll (): Promise<boolean> {
     this.#isClosing = true
     for (const permit of [...this.#permits]) this.waitFor(permit.end())
-    await this.#settled()
+    const isSettled = await this.#settled()
     // What it has led to, such as the settlement of a decision. What begins later is not waited
     // for: a worker of a queue that the host stops afterwards would keep the server from closing.
-    await this.#settled()
+    return await this.#settled() && isSettled
   }
 
-  /** Waits for what has begun until now. */
-  async #settled (): Promise<void> {
+  /** Waits for what has begun until now. Returns whether it is settled. */
+  async #settled (): Promise<boolean> {
     const begun = this.#pending
     this.#pending = new Pending()
-    await begun.settledOrSilent()
+    return await begun.settledOrSilent()
   }
 }
 
@@ -91,19 +102,26 @@ class Pending {
     promise.then(settled, settled)
   }
 
-  /** Resolves when all have settled, or when none of them has for `longestSilence`. */
-  async settledOrSilent (): Promise<void> {
-    if (this.#left === 0) return
+  /**
+   * Resolves when all have settled, or when none of them has for `longestSilence`. Returns whether
+   * all have settled.
+   */
+  async settledOrSilent (): Promise<boolean> {
+    if (this.#left === 0) return true
     await new Promise<void>((resolve) => {
-      const silence = setTimeout(resolve, longestSilence)
+      const silence = new TimeLimit(longestSilence, resolve, lastingTimers)
+      silence.start()
       this.#onSettled = () => {
-        silence.refresh()
-        if (this.#left > 0) return
-        clearTimeout(silence)
+        if (this.#left > 0) {
+          silence.start()
+          return
+        }
+        silence.stop()
         resolve()
       }
     })
-    // What is answered later must not start the timer again, which would keep the process alive.
+    // What is answered later must not start the time again, which would keep the process alive.
     this.#onSettled = undefined
+    return this.#left === 0
   }
 }

@@ -185,6 +185,14 @@ export class QuotaLog {
     this.#minuteLog.failure(`unreported failed ${quota}`, log, error, message, { quota })
   }
 
+  /** Warns that a server has closed before everything was settled. */
+  closedUnsettled (): void {
+    const message =
+      'the server has closed, and a quota store has not answered for a second; what it was to ' +
+      'settle may stay counted until its window ends'
+    logLine(this.#log, 'warn', {}, message)
+  }
+
   #costAboveLimit ({ quota, unit, limit }: QuotaDecision, log: FastifyBaseLogger): void {
     const message =
       'the cost of a request is above the limit of the quota, so it can never be admitted; an ' +

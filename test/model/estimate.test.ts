@@ -93,6 +93,12 @@ const texts: [form: string, body: object, output: number][] = [
   ],
   ['Ollama', { messages: question, options: { num_predict: 5 } }, 5],
   ['Ollama without a maximum', { prompt: 'p', options: { num_predict: -1 } }, 1_000],
+  [
+    'Ollama, of two maxima one that is none',
+    { prompt: 'p', max_tokens: 5, options: { num_predict: -1 } },
+    1_000
+  ],
+  ['Converse', { messages: question, inferenceConfig: { maxTokens: 5_000 } }, 5_000],
   ['Cohere', { messages: question, documents: [{ data: { text: 'd' } }], max_tokens: 5 }, 5],
   [
     'Cohere\'s first version',
@@ -217,6 +223,15 @@ const unknown: [what: string, body: unknown][] = [
   ['sound', { messages: [{ role: 'user', content: [{ type: 'input_audio' }] }] }],
   ['earlier sound', { messages: [{ role: 'assistant', audio: { id: 'a' } }] }],
   ['a search of the server', { messages: [answers], web_search_options: {} }],
+  ['a search of Qwen', { messages: [answers], enable_search: true }],
+  ['data of Azure', { messages: [answers], data_sources: [{ type: 'azure_search' }] }],
+  ['an agent of Gemini', { input: 'two', agent: 'deep-research' }],
+  ['other models to fall back on', { messages: [answers], fallbacks: [{ model: 'm' }] }],
+  ['files of a message', { messages: [{ ...answers, attachments: [{ file_id: 'f' }] }] }],
+  [
+    'a file of Gemini in a part with a role',
+    { contents: [{ parts: [{ role: 'user', fileData: { fileUri: 'f' } }] }] }
+  ],
   ['a tool of OpenAI', { input: 'two', tools: [{ type: 'web_search' }] }],
   ['a tool of Anthropic', { messages: [answers], tools: [{ type: 'bash_20250124', name: 'b' }] }],
   ['a tool of Gemini', { contents: [{ parts: [{ text: 'two' }] }], tools: [{ googleSearch: {} }] }],

@@ -155,6 +155,52 @@ t.test('where the caller leaves after the end, the usage counts', async (t) => {
   t.strictSame(await host.counts(), [50, 320])
 })
 
+const openBody = `{"model":"m","choices":[{"message":{"content":"${longText}`
+
+const cutOff: [what: string, parts: string[]][] = [
+  ['in a body of one JSON object', [openBody]],
+  ['in a body of several lines', ['{\n"model": "m",\n"message": {\n"content": "', longText]],
+  ['in an event', ['data: {"choices":[{"delta":{"content":"', longText]],
+  ['in a line', ['{"done":false}\n{"message":{"content":"', longText]],
+  ['in an array', ['[{"candidates":[{"content":{"parts":[{"text":"', longText]],
+  ['in an escape', [`${openBody}\\u00e`]],
+  ['after a name', [`${openBody}"},"finish_reason`]],
+  ['in a number', [`${openBody}"}}],"usage":{"prompt_tokens":20,"completion_tokens":99`]]
+]
+
+for (const [what, parts] of cutOff) {
+  t.test(`where the caller leaves ${what}, the text that has arrived counts`, async (t) => {
+    const host = await createMeters()
+    const permit = await host.acquire()
+    await leaveAfter(parts.map((part) => encoder.encode(part)), permit)
+    await permit.end()
+    t.strictSame(await host.counts(), [600, 6_000])
+    t.strictSame(host.lines, [])
+  })
+}
+
+t.test('where the caller leaves after the whole of a JSON object, its usage counts', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  const usage = '"usage":{"prompt_tokens":20,"completion_tokens":30}'
+  const body = `${openBody}"},"finish_reason":"stop"}],${usage}}`
+  await leaveAfter([encoder.encode(body)], permit)
+  await permit.end()
+  t.strictSame(await host.counts(), [50, 320])
+})
+
+t.test('interrupted is asked where the caller leaves before the first event', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  const interrupted: MeterOptions['interrupted'] = ({ textBytes }) => {
+    return { total_tokens: 5 + textBytes }
+  }
+  await leaveAfter([encoder.encode(': PROCESSING\n\nevent: mess')], permit, { interrupted })
+  await permit.end()
+  t.equal((await host.counts())[0], 5)
+  t.strictSame(host.lines, [])
+})
+
 t.test('where the caller leaves after the permit has ended, it counts what arrived', async (t) => {
   const host = await createMeters({ unreported: 0 })
   const permit = await host.acquire()
@@ -274,6 +320,43 @@ t.test('a source of something else than bytes fails, and is cancelled', async (t
   const body = Readable.from([{ text: 'four' }]) as AsyncIterable<Uint8Array>
   await t.rejects(buffer(permit.meter(body)), { message: /of bytes; it got an object/ })
 })
+
+const wrongIterables: [what: string, next: () => unknown, message: RegExp][] = [
+  ['returns nothing', async () => null, /must be an async iterable; it got null/],
+  [
+    'throws',
+    () => {
+      throw new Error('reset')
+    },
+    /reset/
+  ]
+]
+
+for (const [what, next, message] of wrongIterables) {
+  t.test(`a source that ${what} fails, and is told that it is not read any more`, async (t) => {
+    const host = await createMeters()
+    const permit = await host.acquire()
+    const interruptions: unknown[] = []
+    const returned: string[] = []
+    const iterator = {
+      next,
+      return: () => {
+        returned.push('returned')
+        throw new Error('again')
+      }
+    }
+    const body = { [Symbol.asyncIterator]: () => iterator } as AsyncIterable<Uint8Array>
+    const stream = permit.meter(body, {
+      interrupted: ({ by }) => {
+        interruptions.push(by)
+        return null
+      }
+    })
+    await t.rejects(buffer(stream), { message })
+    t.strictSame(interruptions, ['source'])
+    t.strictSame(returned, ['returned'])
+  })
+}
 
 t.test('null is an empty stream', async (t) => {
   const host = await createMeters()

@@ -138,15 +138,6 @@ t.test(
   }
 )
 
-t.test('a decision contains the limit, with or without a caller', async (t) => {
-  const preferences = new Map([['rate-limit.per-minute', 7]])
-  const app = await createService({ preferences })
-  for (const claims of [alice, null]) {
-    const messages = await published(async () => analyze(app, claims))
-    matchExactly(t, messages, [{ decision: { limit: 7 } }])
-  }
-})
-
 t.test("an unavailable decision has the caller's key if the caller is known", async (t) => {
   const fails = (): never => {
     throw new Error('away')
@@ -276,16 +267,6 @@ for (const mode of ['enforce', 'shadow'] as const) {
     }
   )
 }
-
-t.test('refusals are logged if the logger writes lines of the level debug', async (t) => {
-  for (const [level, count] of [['trace', 1], ['debug', 1], ['info', 0], ['silent', 0]] as const) {
-    const log = captureLog(level)
-    const app = await createService({}, { logger: log.logger })
-    await analyze(app, null)
-    const lines = log.lines.filter(({ msg }) => msg === 'the quota refuses the request')
-    t.same(lines.map(({ level }) => level), Array(count).fill(20), level)
-  }
-})
 
 t.test(
   'a decision by the overflow counter says so, and the first one causes one warning',

@@ -174,12 +174,12 @@ t.test(
 t.test('all callers are tracked: there is no cap, no sweep and no overflow counter', async (t) => {
   const clock = new VirtualClock()
   const app = await createEarlier({ perMinute: 1, clock: clock.now })
-  const addresses = Array.from({ length: 10_050 }, (_, address) => `address ${address}`)
+  const addresses = Array.from({ length: 10_001 }, (_, address) => `address ${address}`)
   const statusesOf = (some: readonly string[]) =>
     Promise.all(some.map(async (address) => (await statuses(app, null, 1, from(address)))[0]))
   t.same(new Set(await statusesOf(addresses)), new Set([200]))
   clock.advance(60_000)
-  const firstAndLast = [...addresses.slice(0, 50), ...addresses.slice(-50)]
+  const firstAndLast = [...addresses.slice(0, 5), ...addresses.slice(-5)]
   t.same(new Set(await statusesOf(firstAndLast)), new Set([429]))
 })
 

@@ -5,7 +5,6 @@ import { mock } from 'node:test'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { preferenceFailures } from '../../lib/channels.js'
-import { localAuthentication } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { plainEnvironment } from '../support/environment.js'
 import { createHost } from '../support/quota-host.js'
@@ -287,15 +286,6 @@ t.test('a thenable that is fulfilled with a promise has no more time than a prom
   const { ask, log } = await serviceReading(() => thenable)
   t.equal(await ask(), configured)
   matchExactly(t, log.warnings(), [/did not return in time/])
-})
-
-t.test('the name of a failed preference is published, also for an authentication', async (t) => {
-  const { app } = await createHost('default', { preferences: new Map([[key, 'many']]) })
-  await app.ready()
-  const messages = await published<unknown>(async () => {
-    await app.quotaAcquire(localAuthentication('bob'), 'default')
-  }, preferenceFailures.name)
-  matchExactly(t, messages, [{ server: app.server, preference: key }])
 })
 
 t.test(

@@ -87,41 +87,6 @@ t.test('each key of places expires after 30 s, and with the last place', async (
   t.same(await one.list('streams.concurrent'), { callers: [], cursor: null })
 })
 
-t.test('a caller whose places have all ended is neither listed nor counted', async (t) => {
-  const { clock, one: ended, other } = start(t)
-  await acquireOne(ended, 'alice', place())
-  await acquireOne(ended, 'bob', place())
-  clock.advance(29_999)
-  await acquireOne(other, 'alice', place())
-  clock.advance(1)
-  // Without a call that decides, which would remove what has ended.
-  const { callers } = await other.list('streams.concurrent')
-  t.same(callers.map(({ callerKey, count }) => [callerKey, count]), [['alice', 1]])
-  clock.advance(30_000)
-  t.same(await other.list('streams.concurrent'), { callers: [], cursor: null })
-  t.match(await other.inspect('streams.concurrent'), { trackedCallers: 0 })
-})
-
-t.test('a caller is listed and counted until its last place is free', async (t) => {
-  const { one } = start(t)
-  const entries = [
-    await acquireOne(one, 'alice', place()),
-    await acquireOne(one, 'alice', place()),
-    await acquireOne(one, 'bob', place())
-  ]
-  for (const [alice, bob] of [[2, 1], [1, 1], [0, 1], [0, 0]] as const) {
-    const counts = Object.entries({ alice, bob }).filter(([, count]) => count > 0)
-    const { callers } = await one.list('streams.concurrent')
-    t.same(
-      callers.map(({ callerKey, count, held }) => [callerKey, count, held]).sort(),
-      counts.map(([caller, count]) => [caller, count, count])
-    )
-    t.equal((await one.inspect('streams.concurrent')).trackedCallers, counts.length)
-    const entry = entries.shift()
-    if (entry !== undefined) await one.settle(entry.receipt, whole)
-  }
-})
-
 for (const others of [2, 2_000]) {
   const name = `a place beside ${others} others of its caller takes as many commands`
   t.test(name, async (t) => {

@@ -170,34 +170,6 @@ t.test('12,000 callers on a quota of a month have a counter each', async (t) => 
   }
 })
 
-t.test('with a cap, those beyond share the overflow counter, which limits them', async (t) => {
-  const clock = new VirtualClock()
-  clock.advance(1_000_000)
-  const store = new RedisQuotaStore({
-    client,
-    maxTrackedCallers: 3,
-    rememberRejections: false,
-    clock: clock.now
-  })
-  const callers = Array.from({ length: 8 }, (_, index) => `caller ${index}`)
-  const admitted: (boolean | undefined)[][] = []
-  for (const caller of callers) {
-    const { overflow, admitted: isAdmitted } = await acquireOne(store, caller, { limit: 2 })
-    admitted.push([overflow, isAdmitted])
-  }
-  t.same(admitted, [
-    ...Array.from({ length: 3 }, () => [false, true]),
-    ...Array.from({ length: 2 }, () => [true, true]),
-    ...Array.from({ length: 3 }, () => [true, false])
-  ])
-  t.same(await store.inspect('default'), { trackedCallers: 3 })
-  t.match(await store.peek(demand('newcomer')), { count: 2, overflow: true })
-  // The counters are dead, and the first window that is opened removes them.
-  clock.advance(121_000)
-  await acquireOne(store, 'newcomer', { limit: 2 })
-  t.match(await acquireOne(store, 'another', { limit: 2 }), { overflow: false, count: 1 })
-})
-
 t.test(
   'clearCounters removes every quota that any process has used, places included',
   async (t) => {
@@ -260,15 +232,6 @@ t.test('a settlement with a text is applied once, in whichever process', async (
     await client.flushall()
     t.equal(await stores[0]?.settle(receipt, less, 'too late'), false, 'the window is lost')
   }
-})
-
-t.test('a settlement with a text changes nothing once the window is over', async (t) => {
-  const clock = new VirtualClock()
-  clock.advance(1_000_000)
-  const store = new RedisQuotaStore({ client, clock: clock.now })
-  const { receipt } = await acquireOne(store, 'alice')
-  clock.advance(60_000)
-  t.equal(await store.settle(receipt, { count: 1, held: 0 }, 'text'), false)
 })
 
 t.test(

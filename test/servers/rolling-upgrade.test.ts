@@ -64,7 +64,7 @@ const other = build([
   [/postgres.schema\.js$/, /(schemaVersion = )\d+/g, '$1999']
 ])
 
-/** Checks that stores of two processes count together, in windows and in flight. */
+/** Checks that stores of two processes count together, in windows and of places. */
 async function countTogether (
   t: Test,
   [one, next]: readonly [

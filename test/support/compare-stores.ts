@@ -4,7 +4,6 @@ import { deepStrictEqual, ok } from 'node:assert/strict'
 import fc from 'fast-check'
 import { localAuthentication } from '../../lib/caller/authentication.js'
 import { callerKey } from '../../lib/caller/caller-key.js'
-import type { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import type {
   Acquisition,
   CallerCount,
@@ -194,22 +193,6 @@ export async function compareWithReference (comparison: Comparison): Promise<See
     { numRuns: walks }
   )
   return seen
-}
-
-/**
- * Sends requests together, and compares what is decided on them with the memory store. Returns what
- * that decided.
- */
-export async function compareWithMemory (
-  store: QuotaStore,
-  memory: MemoryQuotaStore,
-  requests: readonly (readonly Demand[])[]
-): Promise<readonly Acquisition[]> {
-  const found = await Promise.all(requests.map((demands) => store.acquire(demands)))
-  const expected = requests.map((demands) => memory.acquire(demands))
-  const shown = found.map((each) => each.map((acquisition) => acquisition && fieldsOf(acquisition)))
-  deepStrictEqual(shown, expected.map((each) => each.map(fieldsOf)))
-  return expected.flat()
 }
 
 /** A random walk of a store and the reference. */

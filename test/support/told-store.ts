@@ -16,7 +16,7 @@ import type {
 } from '../../lib/store/store.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 
-export type Manner =
+type Manner =
   | 'answers'
   | 'promises'
   | 'throws'

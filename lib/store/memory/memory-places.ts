@@ -21,13 +21,15 @@ export class MemoryPlaces {
     if (places === undefined) this.#byCaller.set(callerKey, new Set([place]))
     else places.add(place)
     const receipt: PlaceReceipt = { counters, callerKey, place }
-    return { admitted: true, granted: 1, receipt, ...this.stateOf(callerKey) }
+    const count = this.countOf(callerKey)
+    return { admitted: true, granted: 1, receipt, count, held: count, windowRemaining: null }
   }
 
   /** Takes no place for a demand of a rejected request. */
   reject (demand: Demand): Acquisition {
-    const admitted = hasRoom(this.countOf(demand.callerKey), demand)
-    return { admitted, granted: 0, ...this.stateOf(demand.callerKey) }
+    const count = this.countOf(demand.callerKey)
+    const admitted = hasRoom(count, demand)
+    return { admitted, granted: 0, count, held: count, windowRemaining: null }
   }
 
   /** Frees a place. Returns whether it was taken. */

@@ -9,7 +9,7 @@ import {
   assertOnce,
   assertSettled
 } from '../checks.js'
-import { grantedAlike, grantOf, hasRoom } from '../counter.js'
+import { grantedAlike, grantOf, hasRoom, type Grant } from '../counter.js'
 import { defaultMaxTrackedCallers } from '../store.js'
 import type {
   Acquisition,
@@ -26,8 +26,7 @@ import { assertMemoryReceipt } from './memory-receipt.js'
 import type { MemoryWindow } from './memory-window.js'
 
 /** A demand, what counts it, and what is counted before it. */
-interface Reached {
-  readonly demand: Demand
+interface Reached extends Grant {
   readonly counter: MemoryWindow | MemoryPlaces
   readonly count: number
 }
@@ -72,13 +71,21 @@ export class MemoryQuotaStore implements QuotaStore {
   acquire (demands: readonly Demand[]): readonly Acquisition[] {
     assertDemands(demands)
     const now = this.#clock()
-    const reached = demands.map((demand) => this.#reach(demand, now))
-    const isAdmitted = reached.every(({ demand, count }) => hasRoom(count, demand))
-    if (!isAdmitted) return reached.map(({ demand, counter }) => counter.reject(demand, now))
-    const alone = reached.map(({ demand, count }) => ({ demand, granted: grantOf(count, demand) }))
-    return reached.map(({ demand, counter }) =>
-      counter.admit(demand, grantedAlike(demand, alone), now)
-    )
+    const reached: Reached[] = []
+    let isAdmitted = true
+    for (const demand of demands) {
+      const each = this.#reach(demand, now)
+      if (!hasRoom(each.count, demand)) isAdmitted = false
+      reached.push(each)
+    }
+    const acquisitions: Acquisition[] = []
+    for (const { demand, counter } of reached) {
+      const acquisition = isAdmitted
+        ? counter.admit(demand, grantedAlike(demand, reached), now)
+        : counter.reject(demand, now)
+      acquisitions.push(acquisition)
+    }
+    return acquisitions
   }
 
   settle (receipt: unknown, less: Settled, once?: string): boolean {
@@ -127,11 +134,13 @@ export class MemoryQuotaStore implements QuotaStore {
     const { counters: name, callerKey, window: length } = demand
     if (length === null) {
       const places = this.#placesOf(name)
-      return { demand, counter: places, count: places.countOf(callerKey) }
+      const count = places.countOf(callerKey)
+      return { demand, counter: places, count, granted: grantOf(count, demand) }
     }
     const counters = this.#counters.get(name) ?? this.#addCounters(name)
     const window = counters.reach(demand, length, now)
-    return { demand, counter: window, count: window.count }
+    const { count } = window
+    return { demand, counter: window, count, granted: grantOf(count, demand) }
   }
 
   #addCounters (name: string): MemoryCounters {

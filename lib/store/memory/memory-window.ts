@@ -17,6 +17,12 @@ export interface MemoryWindowOptions {
   readonly overflow: boolean
 }
 
+/** What only the results of some windows have. */
+interface RareFields {
+  end?: number
+  overflow?: boolean
+}
+
 /**
  * A window of a caller's own counter or of the overflow counter (docs/rules.md, "Counter and
  * window"). Times are monotonic milliseconds, except `end`.
@@ -28,11 +34,12 @@ export class MemoryWindow {
   readonly overflow: boolean
   /** The time of the latest request that reached this window, admitted or not. */
   lastSeen: number
+  /** What is counted in this window. */
+  count = 0
   readonly #openedAt: number
   readonly #length: number
   /** Until when the counter is kept, in milliseconds since the epoch; null if it has no `end`. */
   readonly #keptUntil: number | null
-  #count = 0
   // What is held of what was admitted in this period, and in the one before.
   #period = 0
   #held = 0
@@ -47,10 +54,6 @@ export class MemoryWindow {
     this.#openedAt = openedAt
     this.#length = length
     this.#keptUntil = start === null || end === null ? null : keptUntil(start, end, length)
-  }
-
-  get count (): number {
-    return this.#count
   }
 
   /**
@@ -86,7 +89,7 @@ export class MemoryWindow {
   /** Counts what a demand is granted. */
   admit ({ counters, callerKey, isEstimate }: Demand, granted: number, now: number): Acquisition {
     const period = periodOf(now)
-    this.#count = Math.min(this.#count + granted, unlimited)
+    this.count = Math.min(this.count + granted, unlimited)
     if (isEstimate) this.#hold(granted, period)
     const receipt: WindowReceipt = {
       counters,
@@ -94,12 +97,29 @@ export class MemoryWindow {
       window: this.id,
       period
     }
-    return { admitted: true, granted, receipt, ...this.stateAt(now) }
+    const acquisition: Acquisition = {
+      admitted: true,
+      granted,
+      receipt,
+      count: this.count,
+      held: this.#heldIn(period),
+      windowRemaining: this.remaining(now)
+    }
+    this.#addRareFields(acquisition)
+    return acquisition
   }
 
   /** Counts nothing of a demand of a rejected request. */
   reject (demand: Demand, now: number): Acquisition {
-    return { admitted: hasRoom(this.#count, demand), granted: 0, ...this.stateAt(now) }
+    const acquisition: Acquisition = {
+      admitted: hasRoom(this.count, demand),
+      granted: 0,
+      count: this.count,
+      held: this.#heldIn(periodOf(now)),
+      windowRemaining: this.remaining(now)
+    }
+    this.#addRareFields(acquisition)
+    return acquisition
   }
 
   /**
@@ -111,20 +131,29 @@ export class MemoryWindow {
    */
   settle ({ count, held }: Settled, period: number, once: string | undefined): boolean {
     if (once !== undefined && !this.#isFirst(`${period} ${once}`)) return false
-    this.#count = Math.max(0, this.#count - count)
+    this.count = Math.max(0, this.count - count)
     if (period === this.#period) this.#held = Math.max(0, this.#held - held)
     if (period === this.#period - 1) this.#heldBefore = Math.max(0, this.#heldBefore - held)
     return true
   }
 
   stateAt (now: number): QuotaCount {
-    return {
-      count: this.#count,
+    const state: QuotaCount = {
+      count: this.count,
       held: this.#heldIn(periodOf(now)),
-      windowRemaining: this.remaining(now),
-      ...(this.end !== null && { end: this.end }),
-      ...(this.overflow && { overflow: true })
+      windowRemaining: this.remaining(now)
     }
+    this.#addRareFields(state)
+    return state
+  }
+
+  /**
+   * Adds to a result what only some windows have. Each result is written out and then completed:
+   * copied with spreads, it took 150 ns in place of 25.
+   */
+  #addRareFields (result: RareFields): void {
+    if (this.end !== null) result.end = this.end
+    if (this.overflow) result.overflow = true
   }
 
   #heldIn (period: number): number {
@@ -132,7 +161,7 @@ export class MemoryWindow {
     if (period === this.#period) held = this.#held + this.#heldBefore
     if (period === this.#period + 1) held = this.#held
     // A count stops at the largest integer, so that more could be held than is counted.
-    return Math.min(held, this.#count)
+    return Math.min(held, this.count)
   }
 
   #hold (granted: number, period: number): void {
