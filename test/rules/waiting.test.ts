@@ -104,7 +104,7 @@ t.test('a request waits for the next day of a time zone, which is worked out ane
   host.time.advance(midnight - (Date.now() % midnight) - 30_000)
   await host.run()
   await host.queue()
-  await pass(host.time, 30_000, 1000)
+  await pass(host.time, 30_000, 500)
   await until('the request runs', () => host.running.length === 2)
   t.match(host.decisions[1], { outcome: 'admitted', count: 1, waited: 30_000 })
 })
