@@ -8,7 +8,7 @@ import { instructionsOf, startCounting, valgrind } from './callgrind.js'
 import { path, unprotectedPath } from './limiters.js'
 import { median, type Row } from './table.js'
 
-const processes = 3
+const processes = 2
 // After these, V8 has compiled what the counted requests run.
 const warmUp = 30_000
 const slices = 10
