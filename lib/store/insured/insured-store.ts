@@ -68,7 +68,7 @@ export class InsuredQuotaStore implements QuotaStore {
   /** The store that is used while the primary is unavailable. */
   readonly fallback: QuotaStore
   /** The number of calls of `acquire` that each store decided. */
-  readonly decisions = { primary: 0, fallback: 0 }
+  readonly decisions: Record<'primary' | 'fallback', number> = { primary: 0, fallback: 0 }
   readonly #primary: WatchedStore
   readonly #fallback: WatchedStore
   readonly #breaker: CircuitBreaker

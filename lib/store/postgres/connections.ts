@@ -22,6 +22,7 @@ export interface PostgresPool {
 
 /** A connection that a pool lends, such as a `PoolClient` of `pg`. */
 export interface PostgresConnection {
+  /** Runs one statement in its own transaction, as `PostgresPool.query` does. */
   query(text: string, values: unknown[]): Promise<Rows>
   /** Gives the connection back to the pool. With an error, the pool closes it. */
   release(error?: Error | boolean): void
