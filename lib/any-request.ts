@@ -1,6 +1,5 @@
 import type { Http2ServerResponse } from 'node:http2'
 import type { FastifyRequest } from 'fastify'
-import { OptionError } from './errors.js'
 import { isObject } from './option-checks.js'
 
 /** A request of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
@@ -58,9 +57,4 @@ export interface OfRequestOrNone<Result> {
 export function isRequest (value: unknown): value is FastifyRequest {
   if (!isObject(value) || !('raw' in value)) return false
   return 'method' in value && typeof value.method === 'string'
-}
-
-/** Throws an `OptionError` unless the value can be a request. */
-export function assertRequest (value: unknown): asserts value is FastifyRequest {
-  if (!isRequest(value)) throw new OptionError('request', 'must be a request', value)
 }
