@@ -40,7 +40,9 @@ function filesOf (folder) {
 /** Returns what the argument stands for: files for tap or, if it names no test, itself. */
 function wordsFor (argument) {
   const path = argument.replaceAll('\\', '/').replace(/^\.\/|\/$/g, '')
-  if (path === 'test') return [...new Set([...together, ...readdirSync('test')])].flatMap(filesOf)
+  if (path === 'test') {
+    return [...new Set([...together, ...readdirSync('build/test')])].flatMap(filesOf)
+  }
   if (!path.startsWith('test/')) return [argument]
   if (path.endsWith('.ts')) return [`build/${path.replace(/ts$/, 'js')}`]
   return filesOf(path.slice('test/'.length))
