@@ -244,9 +244,14 @@ end
 for _, holder in ipairs(holders) do
   if #holder.taken > 0 then hold(holder, holder.taken) end
 end
+-- When a counter is dead: not before its window is over, whose end may be told by another clock.
+local function deathOf (quota, counter)
+  local left = counter.isZoned and counter.ends - nowFrom(-1) + MINUTE or 0
+  return format('%d', now + math.max(quota.keep, left))
+end
+
 for _, quota in ipairs(quotas) do
   local changed, opened = { 'HSET', quota.key }, { 'ZADD', quota.deathsKey }
-  local diesAt = format('%d', now + quota.keep)
   for row, counter in ipairs(quota.counters) do
     if counter.isChanged then
       local last = #changed
@@ -254,7 +259,7 @@ for _, quota in ipairs(quotas) do
     end
     if counter.isOpened then
       local last = #opened
-      opened[last + 1], opened[last + 2] = diesAt, quota.rows[row]
+      opened[last + 1], opened[last + 2] = deathOf(quota, counter), quota.rows[row]
     end
   end
   if #changed > 2 then redis.call(unpack(changed)) end
