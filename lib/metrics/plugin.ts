@@ -3,6 +3,7 @@ import createPlugin from 'fastify-plugin'
 import { register, Registry } from 'prom-client'
 import { OptionError } from '../errors.js'
 import { assertOptions, registerOptions, withFunctions } from '../option-checks.js'
+import { isPromise } from '../promises.js'
 import { required } from '../required.js'
 import { firstMetric, Recorder } from './recorder.js'
 import type { QuotaMetricsRegistry } from './store-metrics.js'
@@ -36,7 +37,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaMetricsOptions): 
 function assertVersion (): void {
   // Since version 13, `collect` is called, and metrics are collected asynchronously.
   const metrics: unknown = new Registry().metrics()
-  if (metrics instanceof Promise) return
+  if (isPromise(metrics)) return
   const rule = 'must be a registry of prom-client 13 or later'
   throw new OptionError('registry', rule, register, () => 'one of an older version')
 }

@@ -29,6 +29,7 @@ const program = `
   const {
     default: quotaPlugin, localAuthentication, MemoryQuotaStore
   } = await import('./build/lib/index.js')
+  const { quotaMetricsPlugin } = await import('./build/lib/metrics.js')
   const asynchronous = (memory) => ({
     acquire: async (demands) => memory.acquire(demands),
     settle: (...given) => Promise.resolve().then(() => memory.settle(...given)),
@@ -49,6 +50,7 @@ const program = `
       shadow: { perDay: 1, mode: 'shadow' }
     }
   })
+  await app.register(quotaMetricsPlugin)
   const quota = ['default', 'tokens', 'other', 'shadow']
   app.post('/run', { config: { quota } }, async (request) => {
     await request.quota.charge(4)

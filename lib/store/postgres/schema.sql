@@ -94,8 +94,9 @@ IF to_regclass('llm_quota') IS NULL THEN
     CREATE TABLE llm_quota_journal_rest PARTITION OF llm_quota_journal DEFAULT;
   END IF;
 
-  -- Until when everything that has had its time is deleted. A sequence has no old versions, which the
-  -- server would read again and again as long as another transaction with an old snapshot is open.
+  -- Until when everything that has had its time is deleted. A sequence has no old versions, which
+  -- the server would read again and again as long as another transaction with an old snapshot is
+  -- open.
   CREATE SEQUENCE llm_quota_cleaned MINVALUE 0;
 
   -- What a request asks of a quota, or a standing: `Demand` of lib/store/store.ts.
