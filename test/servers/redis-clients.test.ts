@@ -118,12 +118,16 @@ for (const { clients, servers, observers, masters } of kinds) {
         await t.rejects(() => acquireOne(store, key(2), { limit: 1 }), /WRONGTYPE/)
       })
       t.test('scripts run on masters only', async (t) => {
+        let onMasters = 0
         for (const observer of observers) {
           const scripts = [
             ...(await observer.info('commandstats')).matchAll(/cmdstat_eval\w*:calls=(\d+)/g)
           ].reduce((sum, [, calls]) => sum + Number(calls), 0)
-          t.ok(masters.includes(observer) ? scripts > 0 : scripts === 0, `${scripts} scripts`)
+          // Which masters run some depends on the slots of the few stores.
+          if (masters.includes(observer)) onMasters += scripts
+          else t.equal(scripts, 0)
         }
+        t.ok(onMasters > 20, `${onMasters} scripts`)
       })
     })
   }
