@@ -9,7 +9,7 @@ import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { callOf, send } from '../support/driver-checks.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
+import { acquireOne, place } from '../support/told-store.js'
 
 const { client } = await startRedis(t)
 const whole = { count: 1, held: 1 }
