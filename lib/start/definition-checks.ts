@@ -9,7 +9,7 @@ import {
   type LimitName,
   type QuotaPeriod
 } from '../limit/limit-kinds.js'
-import { assertTimeOfDay, startDayOf, startRules } from '../limit/window-start.js'
+import { assertTimeOfDay, startDayOf, startRule } from '../limit/window-start.js'
 import {
   assertFunction,
   assertOptions,
@@ -208,7 +208,7 @@ function assertCalendar (
     throw new OptionError(`${option}.startsOn`, rule, startsOn)
   }
   if (typeof startsOn !== 'function' && startDayOf(period, startsOn) === null) {
-    const rule = `${startRules[period]}, or a function that returns that of a caller`
+    const rule = `${startRule(period)}, or a function that returns that of a caller`
     throw new OptionError(`${option}.startsOn`, rule, startsOn)
   }
 }
