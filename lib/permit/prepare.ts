@@ -9,7 +9,6 @@ import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
 import { withTimeout } from '../time-limit.js'
 import { costRule, rangeOf, type CostRange } from './cost.js'
-import type { OutcomeWithoutStore } from './decision.js'
 import type { Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
@@ -77,13 +76,12 @@ function identify (each: QuotaOfRequest, requester: Requester): PromiseLike<void
 
 function noteCaller (each: QuotaOfRequest, caller: Caller | Unidentified): void {
   if (caller instanceof Caller) each.caller = caller
-  else each.decideWithout(withoutCaller(caller))
+  else decideWithoutCaller(each, caller)
 }
 
-function withoutCaller ({ reason }: Unidentified): OutcomeWithoutStore {
-  return reason === null
-    ? { outcome: 'unavailable', reason: 'authentication', callerKey: null }
-    : { outcome: 'unauthenticated', reason, callerKey: null }
+function decideWithoutCaller (each: QuotaOfRequest, { reason }: Unidentified): void {
+  if (reason === null) return each.fail('authentication')
+  each.decideWithout({ outcome: 'unauthenticated', reason, callerKey: null, retryAfter: null })
 }
 
 function readLimit (each: QuotaOfRequest, requester: Requester): PromiseLike<void> | undefined {
@@ -99,10 +97,9 @@ function readLimit (each: QuotaOfRequest, requester: Requester): PromiseLike<voi
 
 function noteLimit (each: QuotaOfRequest, limit: ReadLimit): void {
   if (limit === 'disabled') {
-    each.decideWithout({ outcome: 'disabled', reason: null, callerKey: null })
+    each.decideWithout({ outcome: 'disabled', reason: null, callerKey: null, retryAfter: null })
   } else if (limit === 'failed') {
-    const { callerKey } = required(each.caller, 'the caller of a limit that is a function')
-    each.decideWithout({ outcome: 'unavailable', reason: 'limit', callerKey })
+    each.fail('limit')
   } else {
     each.limit = limit
   }
@@ -151,8 +148,7 @@ function costIn (cost: unknown, { unit }: Quota): CostRange {
 
 function failCost (error: unknown, each: QuotaOfRequest, { server, log }: Requester): void {
   server.quotaLog.costFailed(error, each.quota.name, log)
-  const callerKey = each.caller?.callerKey ?? null
-  each.decideWithout({ outcome: 'unavailable', reason: 'cost', callerKey })
+  each.fail('cost')
 }
 
 function addDemand (each: QuotaOfRequest, { server, log }: Requester): undefined {
@@ -160,8 +156,7 @@ function addDemand (each: QuotaOfRequest, { server, log }: Requester): undefined
     each.demand = demandOf(each)
   } catch (error) {
     server.quotaLog.windowFailed(error, each.quota.name, log)
-    const callerKey = each.caller?.callerKey ?? null
-    each.decideWithout({ outcome: 'unavailable', reason: 'time-zone', callerKey })
+    each.fail('time-zone')
   }
 }
 
@@ -170,8 +165,9 @@ function addDemand (each: QuotaOfRequest, { server, log }: Requester): undefined
  * zone of the caller, or when its windows begin, cannot be determined.
  */
 export function demandOf (each: QuotaOfRequest): Demand {
-  const { quota, limit, caller, cost } = each
-  if (caller === null || cost === null) throw new TypeError('a demand has no caller or no cost')
+  const { quota, limit } = each
+  const caller = required(each.caller, 'the caller of a demand')
+  const { least, most } = required(each.cost, 'the cost of a demand')
   const window = quota.windowNow === null ? null : quota.windowNow(caller)
   each.calendarWindow = window
   const isEstimate = quota.unit !== 'requests'
@@ -180,8 +176,8 @@ export function demandOf (each: QuotaOfRequest): Demand {
     counters: quota.counters,
     callerKey: caller.callerKey,
     limit: limit === Infinity ? unlimited : limit,
-    least: cost.least,
-    most: cost.most,
+    least,
+    most,
     isEstimate,
     window: quota.longestWindow,
     start: window === null ? null : window.start,
