@@ -19,9 +19,9 @@ import type { Requester } from './requester.js'
  */
 type Step = (each: QuotaOfRequest, requester: Requester) => PromiseLike<void> | undefined
 
-const limitFirst: readonly Step[] = [readLimit, identify, readCost, addDemand]
+const limitFirst: readonly Step[] = [readLimit, identify, readCost]
 // A limit that is a function needs the caller.
-const callerFirst: readonly Step[] = [identify, readLimit, readCost, addDemand]
+const callerFirst: readonly Step[] = [identify, readLimit, readCost]
 
 /**
  * Determines what the store of each quota is asked for (docs/rules.md, "Decision"), or the decision
@@ -105,18 +105,18 @@ function noteLimit (each: QuotaOfRequest, limit: ReadLimit): void {
   }
 }
 
+/** Reads the cost, with which all is known that the store is asked for. */
 function readCost (each: QuotaOfRequest, requester: Requester): PromiseLike<void> | undefined {
-  // A handler gave it.
-  if (each.cost !== null) return undefined
-  const { cost } = each.quota
+  // That of a handler comes first.
+  const cost = each.cost ?? each.quota.cost
   if (typeof cost !== 'function') {
-    each.cost = cost
+    addDemand(each, cost, requester)
     return undefined
   }
   try {
     const read: unknown = cost(required(requester.request, 'the request of a cost'))
     if (isPromise(read)) return readCostLater(read, each, requester)
-    each.cost = costIn(read, each.quota)
+    addDemand(each, costIn(read, each.quota), requester)
   } catch (error) {
     failCost(error, each, requester)
   }
@@ -132,7 +132,7 @@ async function readCostLater (
     // Referenced timers, as for limits and preferences: a process that does nothing else must not
     // end before the decision.
     const cost = await withTimeout(requester.server.hostTimeout, promise, { timers })
-    each.cost = costIn(cost, each.quota)
+    addDemand(each, costIn(cost, each.quota), requester)
   } catch (error) {
     failCost(error, each, requester)
   }
@@ -151,9 +151,11 @@ function failCost (error: unknown, each: QuotaOfRequest, { server, log }: Reques
   each.fail('cost')
 }
 
-function addDemand (each: QuotaOfRequest, { server, log }: Requester): undefined {
+/** Never throws. */
+function addDemand (each: QuotaOfRequest, cost: CostRange, { server, log }: Requester): void {
+  each.cost = cost
   try {
-    each.demand = demandOf(each)
+    each.demand = demandOf(each, cost)
   } catch (error) {
     server.quotaLog.windowFailed(error, each.quota.name, log)
     each.fail('time-zone')
@@ -164,10 +166,9 @@ function addDemand (each: QuotaOfRequest, { server, log }: Requester): undefined
  * Returns what the store of a quota is asked for, and notes its calendar window. Throws if the time
  * zone of the caller, or when its windows begin, cannot be determined.
  */
-export function demandOf (each: QuotaOfRequest): Demand {
+export function demandOf (each: QuotaOfRequest, { least, most }: CostRange): Demand {
   const { quota, limit } = each
   const caller = required(each.caller, 'the caller of a demand')
-  const { least, most } = required(each.cost, 'the cost of a demand')
   const window = quota.windowNow === null ? null : quota.windowNow(caller)
   each.calendarWindow = window
   const isEstimate = quota.unit !== 'requests'
