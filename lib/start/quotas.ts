@@ -8,7 +8,7 @@ import { assertStore } from '../store/checks.js'
 import type { QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations, type Operation } from '../subject/operation.js'
-import { limitNameOf } from './definition-checks.js'
+import { limitNameOf } from './definition-rules.js'
 import type { Amount, CheckedDefinition, Limit, QuotaOptions } from './options.js'
 import { windowsOf } from './windows.js'
 
