@@ -1,6 +1,6 @@
 import timers from 'node:timers'
 import { logFailure } from '../log.js'
-import { acquireFrom } from '../store/checks.js'
+import { acquireFrom } from '../store/result-checks.js'
 import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
 import { withTimeout } from '../time-limit.js'
