@@ -1,7 +1,7 @@
 import { storeDurations, type StoreDuration } from '../channels.js'
 import { logFailure } from '../log.js'
 import { isPromise } from '../promises.js'
-import { acquireFrom, assertAcquisitions } from '../store/checks.js'
+import { acquireFrom, assertAcquisitions } from '../store/result-checks.js'
 import { acquireSideBySide } from '../store/side-by-side.js'
 import type { Acquisitions, Demand, QuotaStore, Settled } from '../store/store.js'
 import { decideBy } from './decide.js'

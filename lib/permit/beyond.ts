@@ -1,5 +1,5 @@
 import { unlimited } from '../store/counter.js'
-import { acquireFrom } from '../store/checks.js'
+import { acquireFrom } from '../store/result-checks.js'
 import type { Acquisition, Demand, QuotaStore } from '../store/store.js'
 
 /** In which counter, and in which window, something is counted. */

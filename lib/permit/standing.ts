@@ -4,7 +4,7 @@ import { isAuthentication, type Authentication } from '../caller/authentication.
 import { Unidentified } from '../caller/caller-key.js'
 import { OptionError, StandingError, formatType } from '../errors.js'
 import { logFailure } from '../log.js'
-import { assertPeeked } from '../store/checks.js'
+import { assertPeeked } from '../store/result-checks.js'
 import type { Demand, QuotaCount } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { wallClock } from '../wall-clock.js'
