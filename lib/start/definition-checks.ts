@@ -14,7 +14,7 @@ import {
   type Checks
 } from '../option-checks.js'
 import { costRule, formatCost, rangeOf } from '../permit/cost.js'
-import { assertStore } from '../store/checks.js'
+import { assertStore } from '../store/store-functions.js'
 import { defaultQuota } from '../subject/mark.js'
 import { assertOperations } from '../subject/operation.js'
 import { assertCombination } from './definition-rules.js'

@@ -6,16 +6,9 @@ import {
   withFunctions
 } from '../../option-checks.js'
 import { nodeTimers } from '../../time-limit.js'
-import {
-  assertCallerKey,
-  assertDemand,
-  assertDemands,
-  assertOnce,
-  assertSettled,
-  assertStore
-} from '../checks.js'
+import { assertCallerKey, assertDemand, assertDemands } from '../argument-checks.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
-import { hideMissingFunctions } from '../store-functions.js'
+import { assertStore, hideMissingFunctions } from '../store-functions.js'
 import type {
   Acquisitions,
   CallerPage,
@@ -132,8 +125,6 @@ export class InsuredQuotaStore implements QuotaStore {
    */
   async settle? (receipt: unknown, less: Settled, once?: string): Promise<void | boolean> {
     const { store, receipt: own } = readReceipt(receipt)
-    assertSettled(less)
-    assertOnce(once)
     return this[store].settle?.(own, less, once)
   }
 
