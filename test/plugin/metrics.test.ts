@@ -20,10 +20,10 @@ import { placeChanges, preferenceFailures, storeDurations } from '../../lib/chan
 import quotaMetricsPlugin, { type QuotaMetricsRegistry } from '../../lib/metrics.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { fromHeader } from '../support/quota-host.js'
+import { fromHeader } from '../support/server.js'
+import { virtualPerformance } from '../support/time.js'
 import { demand, ToldStore } from '../support/told-store.js'
 import { until } from '../support/until.js'
-import { virtualPerformance } from '../support/virtual-performance.js'
 
 const ofDefault = '{quota="default",unit="requests"}'
 const ofChat = '{quota="chat",unit="tokens"}'
