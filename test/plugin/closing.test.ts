@@ -17,9 +17,9 @@ import quotaPlugin, {
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { fromHeader } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
 import { RemoteStore } from '../support/remote-store.js'
+import { fromHeader } from '../support/server.js'
 import { demand, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 

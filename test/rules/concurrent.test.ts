@@ -17,10 +17,9 @@ import quotaPlugin, {
   type Settled
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost, fromHeader } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
 import { RemoteStore } from '../support/remote-store.js'
-import { asAlice, captureLog } from '../support/service.js'
+import { asAlice, createServer, fromHeader } from '../support/server.js'
 import { until } from '../support/until.js'
 
 /** A memory store that counts how often places are taken and freed. */
@@ -140,7 +139,7 @@ function endless (): Readable {
 }
 
 t.test('as many requests run at the same time as the limit allows, and no more', async (t) => {
-  const { store, ask, begin, counts } = await createHost('streams', {
+  const { store, ask, begin, counts } = await createServer({
     quotas: { streams: { concurrent: 2 } }
   })
   const running = [await begin(), await begin()]
@@ -176,7 +175,7 @@ t.test(
   'nothing ends a running response, whatever becomes of the limit and of its place',
   async (t) => {
     const preferences = new Map([['rate-limit.streams.concurrent', 2]])
-    const { store, ask, begin } = await createHost('streams', {
+    const { store, ask, begin } = await createServer({
       preferences,
       quotas: { streams: { concurrent: 2 } }
     })
@@ -559,13 +558,8 @@ t.test('a store that fails to free a place is an error in the log', async (t) =>
       throw new Error('gone')
     }
   ]) {
-    const log = captureLog()
     const store = Object.assign(new MemoryQuotaStore(), { settle })
-    const { begin } = await createHost(
-      'streams',
-      { store, quotas: { streams: { concurrent: 2 } } },
-      { logger: log.logger }
-    )
+    const { begin, log } = await createServer({ store, quotas: { streams: { concurrent: 2 } } })
     await (await begin()).end()
     matchExactly(t, log.problems(), [
       {

@@ -12,12 +12,12 @@ import {
   type QuotaStore
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
+import { published } from '../support/published.js'
 import { RemoteStore } from '../support/remote-store.js'
-import { captureLog, published } from '../support/service.js'
+import { createServer, nobody } from '../support/server.js'
+import { virtualPerformance } from '../support/time.js'
 import { unhandledRejections } from '../support/unhandled.js'
 import { until } from '../support/until.js'
-import { virtualPerformance } from '../support/virtual-performance.js'
 
 interface Costs {
   readonly cost?: Cost | OfRequest<Cost>
@@ -26,14 +26,12 @@ interface Costs {
 
 /** A service with a quota of tokens, its log, and what the quota has counted for a caller. */
 async function createTokenHost (costs: Costs = {}, tokens = 100, store?: QuotaStore) {
-  const log = captureLog()
-  const host = await createHost(
-    'tokens',
-    { quotas: { tokens: { perMinute: { tokens }, ...costs } }, ...(store && { store }) },
-    { logger: log.logger }
-  )
+  const host = await createServer({
+    quotas: { tokens: { perMinute: { tokens }, ...costs } },
+    ...(store && { store })
+  })
   const counted = async () => (await host.counts(['tokens']))[0]
-  return { ...host, log, counted }
+  return { ...host, counted }
 }
 
 const failing = () => {
@@ -202,12 +200,11 @@ for (const [what, definition] of tooMuch) {
       `and is warned of once a minute for the quota: ${what}`,
     async (t) => {
       const time = virtualPerformance(t)
-      const log = captureLog()
-      const { ask, counts } = await createHost(
-        ['default', 'quota', 'other'],
-        { quotas: { quota: definition, other: definition }, rateLimitHeaders: 'draft-10' },
-        { logger: log.logger }
-      )
+      const { ask, counts, log } = await createServer({
+        mark: ['default', 'quota', 'other'],
+        quotas: { quota: definition, other: definition },
+        rateLimitHeaders: 'draft-10'
+      })
       const reject = async (): Promise<void> => {
         const [message] = await published(async () => {
           matchExactly(t, await ask(), {
@@ -256,10 +253,11 @@ t.test('the cost of a request without a caller is not determined', async (t) => 
     calls += 1
     return 1
   }
-  const { statuses } = await createHost(['default', 'batch'], {
+  const { statuses } = await createServer({
+    mark: ['default', 'batch'],
     quotas: { batch: { perMinute: 10, cost } }
   })
-  t.same(await statuses(1, { 'x-caller': '' }), [401])
+  t.same(await statuses(1, nobody), [401])
   t.equal(calls, 0)
   t.same(await statuses(1), [200])
   t.equal(calls, 1)
@@ -272,7 +270,7 @@ t.test(
     const quotas: Record<string, QuotaDefinition> = {
       batch: { perMinute: 10, cost: ({ headers }) => Number(headers['x-items']) }
     }
-    const { begin, statuses, counts } = await createHost('batch', { quotas })
+    const { begin, statuses, counts } = await createServer({ quotas })
     const sent: [items: number, status: number, count: number][] = [
       [4, 200, 4],
       [7, 429, 4],
@@ -298,7 +296,7 @@ t.test(
 t.test('a number as the cost of requests is what each counts, also 0', async (t) => {
   for (const cost of [0, 1, 3]) {
     const quotas = { batch: { perMinute: 9, cost } }
-    const { statuses, counts } = await createHost('batch', { quotas })
+    const { statuses, counts } = await createServer({ quotas })
     t.same([await statuses(2), await counts(['batch'])], [[200, 200], [2 * cost]])
   }
 })
@@ -318,15 +316,10 @@ t.test(
   async (t) => {
     for (const [what, cost] of notAmounts) {
       for (const mode of ['enforce', 'shadow'] as const) {
-        const log = captureLog()
         const quotas: Record<string, QuotaDefinition> = {
           batch: { perMinute: 10, cost: cost as () => number, mode }
         }
-        const { ask, counts } = await createHost(
-          ['default', 'batch'],
-          { quotas },
-          { logger: log.logger }
-        )
+        const { ask, counts, log } = await createServer({ mark: ['default', 'batch'], quotas })
         const messages = await published(async () => {
           t.equal((await ask()).statusCode, mode === 'enforce' ? 503 : 200, what)
         })
@@ -382,10 +375,10 @@ t.test(
       shadow: { perMinute: { tokens: 2 }, cost: 2, mode: 'shadow' }
     }
     const names = Object.keys(quotas)
-    const { app, begin, ask, counts } = await createHost(names, { quotas })
+    const { app, begin, ask, counts } = await createServer({ mark: names, quotas })
     const late = new Map<unknown, () => Promise<void>>()
     app.addHook('onRequest', async (request) => {
-      if (request.url === '/marked') {
+      if (request.url === '/run') {
         late.set(request.headers['x-id'], async () => request.quota.charge(50))
       }
       await request.quota.charge(50)
@@ -453,12 +446,10 @@ t.test('charge never rejects, whatever it gets for amounts, and handles promises
 })
 
 t.test('a unit that no quota of the request counts is warned of once for each unit', async (t) => {
-  const log = captureLog()
-  const { app, begin } = await createHost(
-    'money',
-    { quotas: { money: { perDay: { dollars: 10 }, unreported: 0 }, off: { perMinute: 0 } } },
-    { logger: log.logger }
-  )
+  const { app, begin, log } = await createServer({
+    mark: 'money',
+    quotas: { money: { perDay: { dollars: 10 }, unreported: 0 }, off: { perMinute: 0 } }
+  })
   app.post('/free', async (request) => request.quota.charge({ requests: 0 }))
   const { request, end } = await begin()
   for (const amounts of [5, { dollars: 1, tokens: 5 }, { dolars: 1 }, { 'a@b.example': 1 }]) {
@@ -479,7 +470,7 @@ t.test('a unit that no quota of the request counts is warned of once for each un
 })
 
 t.test('a request can be given back, in the default quota too', async (t) => {
-  const { begin, statuses, counts } = await createHost('default', { perMinute: 1 })
+  const { begin, statuses, counts } = await createServer({ perMinute: 1 })
   const { request, end } = await begin()
   await request.quota.charge({ requests: 0 })
   t.same(await counts(['default']), [1], 'while it runs')
@@ -492,14 +483,9 @@ t.test('a request can be given back, in the default quota too', async (t) => {
 })
 
 t.test('giving a request back to a store that cannot settle is an error in the log', async (t) => {
-  const log = captureLog()
   const memory = new MemoryQuotaStore()
   const store = { acquire: memory.acquire.bind(memory), peek: memory.peek.bind(memory) }
-  const { begin, counts } = await createHost(
-    'default',
-    { store, perMinute: 5 },
-    { logger: log.logger }
-  )
+  const { begin, counts, log } = await createServer({ store, perMinute: 5 })
   const { request, end } = await begin()
   await request.quota.charge({ requests: 0 })
   await end()

@@ -10,8 +10,8 @@ import {
   type QuotaStore
 } from '../../lib/index.js'
 import { assertProperty } from '../support/property.js'
-import { createHost } from '../support/quota-host.js'
-import { setWallClock } from '../support/wall-clock.js'
+import { createServer } from '../support/server.js'
+import { setWallClock } from '../support/time.js'
 
 const minute = 60_000
 const day = 24 * 60 * minute
@@ -147,7 +147,7 @@ async function compare (
     }
   }
   const quota = definitionOf(timeZone, beginning)
-  const { app } = await createHost('quota', { store, quotas: { quota } })
+  const { app } = await createServer({ store, quotas: { quota } })
   await app.ready()
   const caller = localAuthentication('alice')
   const wrong = []

@@ -7,7 +7,7 @@ import t from 'tap'
 import { Lines, type Waiting } from '../../lib/permit/line.js'
 import type { QuotaCount } from '../../lib/store/store.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { setWallClock } from '../support/wall-clock.js'
+import { setWallClock } from '../support/time.js'
 
 /** A counter with so much room, and the requests that wait for it. */
 class Counter {

@@ -15,10 +15,10 @@ import quotaPlugin, {
 } from '../../lib/index.js'
 import { placeChanges, type QuotaPlaceChange } from '../../lib/channels.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost, fromOrganisation } from '../support/quota-host.js'
+import { published } from '../support/published.js'
 import { listen } from '../support/raw-socket.js'
 import { RemoteStore } from '../support/remote-store.js'
-import { asAlice, published } from '../support/service.js'
+import { asAlice, createServer, fromOrganisation } from '../support/server.js'
 import { until } from '../support/until.js'
 
 const quotas: Record<string, QuotaDefinition> = {
@@ -31,7 +31,7 @@ const quotas: Record<string, QuotaDefinition> = {
 
 /** A service whose route without a mark belongs to no quota, with a request whose handler runs. */
 async function createPermitHost (options: object = {}, mark: string | string[] = []) {
-  const host = await createHost(mark, { quotas, ...options })
+  const host = await createServer({ mark, quotas, ...options })
   return { ...host, ...(await host.begin()) }
 }
 
@@ -150,7 +150,7 @@ t.test('a store gets the reference of what is for a journal, and no other', asyn
     return acquire(demands)
   }
   const shadow: QuotaDefinition = { perDay: { tokens: 9 }, cost: 1, mode: 'shadow' }
-  const { app } = await createHost([], { quotas: { ...quotas, shadow }, store })
+  const { app } = await createServer({ mark: [], quotas: { ...quotas, shadow }, store })
   const job = localAuthentication('job')
   const permit = await app.quotaAcquire(job, ['messages', 'tokens', 'sockets', 'shadow'], {
     reference: 'job 9'
@@ -184,7 +184,8 @@ t.test(
       organisation: { authentication: fromOrganisation },
       failing: { store: failing }
     }
-    const { app } = await createHost('default', {
+    const { app } = await createServer({
+      mark: 'default',
       quotas: all,
       store: memory,
       rateLimitHeaders: 'draft-10'
@@ -233,7 +234,7 @@ t.test(
 )
 
 t.test('where no route matched, the operation of a permit is *, and not the URL', async (t) => {
-  const { app } = await createHost([])
+  const { app } = await createServer({ mark: [] })
   app.setNotFoundHandler(async (request) => {
     const permit = await app.quotaAcquire(request, 'default')
     return permit.decisions
@@ -246,7 +247,8 @@ t.test('where no route matched, the operation of a permit is *, and not the URL'
 t.test(
   'refuse uses refusalBody, and throws if there is no refusal or headers were sent',
   async (t) => {
-    const { app } = await createHost([], {
+    const { app } = await createServer({
+      mark: [],
       quotas,
       refusalBody: ({ quota }) => ({ contentType: 'text/plain', body: `no ${quota}` })
     })
@@ -280,7 +282,7 @@ t.test(
 )
 
 t.test('refuse throws if the host has hijacked the reply', async (t) => {
-  const { app } = await createHost([], { quotas })
+  const { app } = await createServer({ mark: [], quotas })
   app.post('/hijacked', async (request, reply) => {
     const refused = await app.quotaAcquire(request, { messages: 4 })
     reply.hijack()
@@ -315,7 +317,7 @@ t.test('charge and end settle the permit alone, once; await using ends it', asyn
 t.test('end resolves when the store has settled, and await using waits for it', async (t) => {
   const store = new RemoteStore()
   const taken = () => store.memory.list('sockets.concurrent').callers.length
-  const { app } = await createHost([], { quotas, store })
+  const { app } = await createServer({ mark: [], quotas, store })
   const permit = await app.quotaAcquire(localAuthentication('alice'), 'sockets')
   t.equal(taken(), 1)
   await permit.end()
@@ -329,7 +331,7 @@ t.test('end resolves when the store has settled, and await using waits for it', 
 
 t.test('a permit that is ended twice frees its place once', async (t) => {
   const store = new RemoteStore()
-  const { app } = await createHost([], { quotas, store })
+  const { app } = await createServer({ mark: [], quotas, store })
   const changes = await published<QuotaPlaceChange>(
     async () => {
       const permit = await app.quotaAcquire(localAuthentication('alice'), 'sockets')
@@ -347,7 +349,7 @@ t.test(
   async (t) => {
     const store = new RemoteStore()
     store.waits = 'acquire'
-    const { app } = await createHost([], { quotas, store })
+    const { app } = await createServer({ mark: [], quotas, store })
     const asked = app.quotaAcquire(localAuthentication('alice'), 'sockets')
     const closed = app.close()
     await new Promise(setImmediate)
@@ -382,7 +384,7 @@ t.test('a permit whose response closes while its store is asked ends at once', a
 
 t.test('a permit from before the hook lasts until it ends or the server has closed', async (t) => {
   const taken: QuotaPermit[] = []
-  const { app, store, begin, counts } = await createHost([], { quotas })
+  const { app, store, begin, counts } = await createServer({ mark: [], quotas })
   app.addHook('onRequest', async (request) => {
     if (request.url === '/held') taken.push(await app.quotaAcquire(request, 'sockets'))
   })
@@ -409,7 +411,7 @@ t.test('an authentication in place of a request is the caller of each of the quo
       return undefined
     }
   }
-  const { app, store } = await createHost([], { quotas: all, preferences })
+  const { app, store } = await createServer({ mark: [], quotas: all, preferences })
   await app.ready()
   const job = localAuthentication('job')
   const costs = { messages: 3, tokens: null, sockets: null, off: null }
@@ -455,7 +457,8 @@ t.test(
   'for an authentication, each cost that is a function must be given, and nothing is counted ' +
     'without one of them',
   async (t) => {
-    const { app, store } = await createHost([], {
+    const { app, store } = await createServer({
+      mark: [],
       quotas: { ...quotas, one: { perMinute: 5, cost: () => 2 }, two: { perDay: 5, cost: () => 2 } }
     })
     const job = localAuthentication('job')
@@ -477,7 +480,8 @@ t.test(
     'if it is a function',
   async (t) => {
     const tokens = { perMinute: { tokens: 50 }, cost: 3 }
-    const { app, store } = await createHost([], {
+    const { app, store } = await createServer({
+      mark: [],
       quotas: {
         number: { ...tokens, unreported: 7 },
         function: {
@@ -501,7 +505,7 @@ t.test(
       ...quotas,
       organisation: { perMinute: 5, authentication: fromOrganisation }
     }
-    const { app, store } = await createHost([], { quotas: all })
+    const { app, store } = await createServer({ mark: [], quotas: all })
     const user = localAuthentication('user')
     const acme = localAuthentication('acme')
     for (const names of ['organisation', ['messages', 'organisation']]) {
@@ -546,14 +550,14 @@ t.test('anything else in place of a request is an error, and nothing is counted'
 t.test(
   'a request that nothing can be kept with can have a permit, which ends with the server',
   async (t) => {
-    const { app, store } = await createHost([], { quotas, authentication: asAlice })
+    const { app, store } = await createServer({ mark: [], quotas, authentication: asAlice })
     const bare = Object.freeze({ raw: {}, method: 'GET', url: '/', id: '1', log: app.log })
     const permit = await app.quotaAcquire(bare, ['messages', 'sockets'])
     matchExactly(t, permit.decisions, [
       { outcome: 'admitted', operation: { method: 'GET', path: '*' } },
       { outcome: 'admitted' }
     ])
-    const nobody = await createHost([], { quotas, authentication: () => null })
+    const nobody = await createServer({ mark: [], quotas, authentication: () => null })
     const refused = await nobody.app.quotaAcquire(bare, 'messages')
     matchExactly(t, refused.refusal, { outcome: 'unauthenticated' })
     matchExactly(t, store.list('sockets.concurrent').callers, [{ count: 1 }])

@@ -13,9 +13,11 @@ import quotaPlugin, {
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
+import { captureLog } from '../support/log.js'
+import { published } from '../support/published.js'
 import { listen } from '../support/raw-socket.js'
 import { RemoteStore } from '../support/remote-store.js'
-import { asAlice, captureLog, published } from '../support/service.js'
+import { asAlice } from '../support/server.js'
 import { until } from '../support/until.js'
 
 const names = ['default', 'tokens', 'places'] as const
