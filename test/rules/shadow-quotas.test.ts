@@ -33,7 +33,8 @@ t.test(
         }
       }
     }
-    const quotas: Record<string, QuotaDefinition> = { ...shadows, enforced: { perMinute: 2, mode: 'enforce' } }
+    const enforced: QuotaDefinition = { perMinute: 2, mode: 'enforce' }
+    const quotas: Record<string, QuotaDefinition> = { ...shadows, enforced }
     const { ask, counts } = await createServer({ mode: 'shadow', quotas })
     const outcomes = (
       await published(async () => {
