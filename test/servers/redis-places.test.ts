@@ -3,7 +3,7 @@
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
-import { adaptClient } from '../../lib/store/redis/clients.js'
+import { adaptClient } from '../../lib/store/redis/adapt-client.js'
 import { Keys } from '../../lib/store/redis/keys.js'
 import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
 import { VirtualClock } from '../../lib/testing.js'
