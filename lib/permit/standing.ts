@@ -100,7 +100,7 @@ export function createStandingReader (
 }
 
 function requesterOf (source: unknown, server: PermitServer, log: FastifyBaseLogger): Requester {
-  const nothing = { request: null, callers: null, reference: null, log, response: null }
+  const nothing = { request: null, callers: null, log, response: null }
   if (isAuthentication(source)) return new Requester(server, { ...nothing, callers: source })
   if (isRequest(source)) {
     return new Requester(server, { ...nothing, request: source, log: source.log })
@@ -122,7 +122,7 @@ async function readCount (
   const { store, name } = each.quota
   try {
     if (store.peek === undefined) throw new TypeError('the quota store has no function peek')
-    const demand = each.demand ?? demandOf(each)
+    const demand = each.demand ?? demandOf(each, costOfLooking)
     const counted = await store.peek(demand)
     assertPeeked(counted, demand)
     return { counted, demand }

@@ -1,7 +1,7 @@
 import { OptionError } from '../errors.js'
 import { isCalendarPeriod } from '../limit/calendar.js'
 import { limitKinds, limitNames, type LimitName, type QuotaPeriod } from '../limit/limit-kinds.js'
-import { startDayOf, startRules } from '../limit/window-start.js'
+import { startDayOf, startRule } from '../limit/window-start.js'
 import { entriesOf, isObject } from '../option-checks.js'
 import { formatCost } from '../permit/cost.js'
 import type { CheckedDefinition } from './options.js'
@@ -66,7 +66,7 @@ function assertCalendar (
     throw new OptionError(`${option}.startsOn`, rule, startsOn)
   }
   if (typeof startsOn !== 'function' && startDayOf(period, startsOn) === null) {
-    const rule = `${startRules[period]}, or a function that returns that of a caller`
+    const rule = `${startRule(period)}, or a function that returns that of a caller`
     throw new OptionError(`${option}.startsOn`, rule, startsOn)
   }
 }
