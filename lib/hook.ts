@@ -4,7 +4,7 @@ import { logFailure } from './log.js'
 import { Permit } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
 import { stateOf, type RequestState } from './permit/request-state.js'
-import { referenceOf, Requester, type PermitServer } from './permit/requester.js'
+import { Requester, type PermitServer } from './permit/requester.js'
 import { refuseUnmatched, takePermit } from './permit/take-permit.js'
 import type { Eventual } from './promises.js'
 import type { Responder } from './refusal/responder.js'
@@ -26,40 +26,32 @@ export function createQuotaHook (
   ): void {
     const state = stateOf(request)
     state.reply = reply
-    // After reply.callNotFound(), a request passes the hooks again. It is decided only once.
-    const matches = state.pending === undefined ? matchesOf(request) : null
-    if (matches?.length === 0) return done()
     // A hook of the host can have begun a stream of events, which the handler continues.
     const hadBegun = reply.raw.headersSent
     // Whether the host has responded since, for example because its own time limit was exceeded.
     const hasResponded = (): boolean => reply.sent || (reply.raw.headersSent && !hadBegun)
-    state.pending ??= decide(matches, state, hasResponded)
-    const permit = state.pending
+    // After reply.callNotFound(), a request passes the hooks again. It is decided only once.
+    const permit = state.pending ?? decide(state, hasResponded)
+    if (permit === null) return done()
+    state.pending = permit
     if (permit instanceof Permit) admitOrRefuse(permit, state, request, reply, done)
     else admitLater(permit, state, request, reply, hasResponded, done)
   }
 
-  /** Returns null if the mark of the route fails. */
-  function matchesOf (request: FastifyRequest): readonly Match<Quota>[] | null {
+  /** Decides on a request. Returns null if it is subject to no quota. */
+  function decide (state: RequestState, hasResponded: () => boolean): Eventual<Permit> | null {
+    const { request } = state
+    /** Null if the mark of the route fails. */
+    let matches: readonly Match<Quota>[] | null = null
     try {
-      return requests.match(request)
+      matches = requests.match(request)
     } catch (error) {
       server.quotaLog.markFailed(error, request.log)
-      return null
     }
-  }
-
-  /** @param matches Null if the mark of the route failed. */
-  function decide (
-    matches: readonly Match<Quota>[] | null,
-    state: RequestState,
-    hasResponded: () => boolean
-  ): Eventual<Permit> {
-    const { request } = state
+    if (matches?.length === 0) return null
     const requester = new Requester(server, {
       request,
       callers: null,
-      reference: referenceOf(request),
       log: request.log,
       response: state
     })

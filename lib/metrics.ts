@@ -1,6 +1,6 @@
 export {
   quotaMetricsPlugin,
   quotaMetricsPlugin as default,
-  type QuotaMetricsOptions
+  type QuotaMetricsOptions,
+  type QuotaMetricsRegistry
 } from './metrics/plugin.js'
-export type { QuotaMetricsRegistry } from './metrics/store-metrics.js'

@@ -104,7 +104,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     server: fastify.server,
     quotaLog: new QuotaLog(fastify.log),
     closing: new Closing(),
-    callers: required(quotas.all[0], 'the default quota').callers,
+    defaultQuota: required(quotas.all[0], 'the default quota'),
     hostTimeout: preferences.timeout
   }
   const responder = new Responder(options)

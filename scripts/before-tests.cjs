@@ -1,6 +1,8 @@
 // Node.js loads this in each process that runs tests, before the modules of tap.
 const hooks = require('node:async_hooks')
+const { writeSync } = require('node:fs')
 const modules = require('node:module')
+const { inspect } = require('node:util')
 
 // The tests are compiled already. On Node.js 20, tap loads TypeScript for each file nevertheless,
 // which takes 1.1 s of CPU time, unless its modules find this.
@@ -14,6 +16,13 @@ const none = {
   disable: () => none
 }
 hooks.createHook = () => none
+
+// tap's reporter shows nothing that a process writes to stderr, such as the error that ended it. A
+// comment is part of the results.
+process.on('uncaughtExceptionMonitor', (error) => {
+  if (process.listenerCount('uncaughtException') > 0) return
+  writeSync(1, `\n# Uncaught: ${inspect(error).replaceAll('\n', '\n# ')}\n`)
+})
 
 // tap's loaders are for coverage. The thread in which Node.js 20 runs them takes 1.2 s of CPU time
 // for each process.

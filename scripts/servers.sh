@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # servers.sh [FILES], part of `npm run test:versions`: runs the tests of the Redis store, or the
 # given files, on several servers: the one on the PATH, the packages of Debian listed below, and the
-# programs in REDIS_SERVERS (paths separated by spaces). Debian's packages are unpacked under build/servers
-# together with their libraries, so nothing is installed and root is not required.
+# programs in REDIS_SERVERS (paths separated by spaces). Debian's packages are unpacked under
+# build/servers together with their libraries, so nothing is installed and root is not required.
 set -euo pipefail
 if [ $# -eq 0 ]; then set -- test/servers/redis*.test.ts; fi
 

@@ -3,6 +3,7 @@
 // other arguments on to tap. Prints what fails, and how many assertions there were.
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { failuresIn } from './failures.js'
 
 // The folders of tests that need Node.js alone. The files of each run in one process, because for
 // most of them, starting Node.js and tap and loading Fastify takes as long as the tests. The
@@ -58,6 +59,8 @@ const env = {
   TAP_TYPE_STRIP_ONLY: '1',
   ...process.env
 }
+/** How many failures are shown at the end. */
+const mostFailures = 20
 const preload = '--node-arg=--require=./scripts/before-tests.cjs'
 const results = 'build/results.tap'
 rmSync(results, { force: true })
@@ -66,9 +69,15 @@ const { status } = spawnSync(process.execPath, tap, {
   stdio: 'inherit',
   env
 })
-// Such as `# { total: 8722, pass: 8722 }` and `# time=60123ms`, which only slow reporters print.
+// The reporter prints no totals, and into a file no failures, but a line without an end.
 if (existsSync(results)) {
-  const totals = readFileSync(results, 'utf8').match(/^# (\{.*|time=.*)/gm) ?? []
-  console.log(totals.join('\n'))
+  const text = readFileSync(results, 'utf8')
+  const failures = failuresIn(text)
+  // Such as `# { total: 8722, pass: 8722 }` and `# time=60123ms`.
+  const totals = text.match(/^# (\{.*|time=.*)/gm) ?? []
+  console.log(['', ...failures.slice(0, mostFailures), ...totals].join('\n'))
+  if (failures.length > mostFailures) {
+    console.log(`The first ${mostFailures} of ${failures.length} failures are above.`)
+  }
 }
 process.exitCode = status ?? 1

@@ -41,9 +41,7 @@ export class Caller {
 }
 
 /** Returns the caller of an authentication. */
-export function callerOfAuthentication (authentication: unknown): Caller | Unidentified {
-  if (authentication == null) return new Unidentified('no-authentication')
-  if (!isAuthentication(authentication)) return new Unidentified('not-authenticated')
+export function callerOfAuthentication (authentication: Authentication): Caller | Unidentified {
   const key = keyOf(authentication)
   return typeof key === 'string' ? new Caller(key, authentication) : key
 }
@@ -109,12 +107,13 @@ export class CallerReader {
   }
 
   #callerOf (authentication: unknown, request: FastifyRequest): Caller | Unidentified {
-    const isForeign = authentication != null && !isAuthentication(authentication)
-    if (isForeign && !this.#isWarned) {
+    if (authentication == null) return new Unidentified('no-authentication')
+    if (isAuthentication(authentication)) return callerOfAuthentication(authentication)
+    if (!this.#isWarned) {
       this.#isWarned = true
       logLine(request.log, 'warn', {}, foreignWarning)
     }
-    return callerOfAuthentication(authentication)
+    return new Unidentified('not-authenticated')
   }
 
   #afterFailure (error: unknown, { log }: FastifyRequest): Unidentified {

@@ -2,7 +2,7 @@ import { formatType } from '../errors.js'
 import { ignoreRejection } from '../promises.js'
 import { Calendar, type CalendarPeriod } from './calendar.js'
 import { isTimeZone, LocalTime, timeZoneRule } from './local-time.js'
-import { startDayOf, startRules } from './window-start.js'
+import { startDayOf, startRule } from './window-start.js'
 
 /** How many time zones a quota remembers. Each takes about 50 kB, and 0.3 ms to create. */
 const mostTimeZones = 100
@@ -40,7 +40,7 @@ export class Calendars {
     const startDay = startDayOf(period, startsOn)
     if (startDay === null) {
       ignoreRejection(startsOn)
-      throw new TypeError(`startsOn ${startRules[period]}; it got ${formatType(startsOn)}`)
+      throw new TypeError(`startsOn ${startRule(period)}; it got ${formatType(startsOn)}`)
     }
     const calendar = new Calendar({ period, startDay, startsAt: this.#startsAt }, localTime)
     byStart.set(startsOn, calendar)

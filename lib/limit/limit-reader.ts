@@ -23,30 +23,24 @@ export function createLimitReader<Caller> (
   { name, preference, configured }: ConfiguredLimit<Caller>,
   preferences: Preferences
 ): LimitReader<Caller> {
-  const shown = typeof configured === 'number' ? configured : format(configured)
-  const preferred = preferences.of(preference, shown)
-  const readConfigured =
-    typeof configured === 'number'
-      ? readNumber(configured)
-      : readFunction(configured, name, preferences)
-  return function limitOf (request, caller, log) {
-    // Most services have no reader of preferences, and then nothing more is to be done.
-    if (preferences.reader === undefined) return readConfigured(caller, log)
+  if (typeof configured === 'number') {
+    const preferred = preferences.of(preference, configured)
+    const limit = effectiveLimit(configured)
+    return function limitOf (request) {
+      // Most services have no reader of preferences, and then nothing more is to be done.
+      if (preferences.reader === undefined) return limit
+      return then(preferred.valueFor(request), (set) =>
+        set === undefined ? limit : effectiveLimit(set)
+      )
+    }
+  }
+  const preferred = preferences.of(preference, format(configured))
+  const readConfigured = readFunction(configured, name, preferences)
+  return function limitOfCaller (request, caller, log) {
     return then(preferred.valueFor(request), (set) =>
       set === undefined ? readConfigured(caller, log) : effectiveLimit(set)
     )
   }
-}
-
-/** Reads the limit that applies if the preference is unset or unavailable. */
-type ConfiguredReader<Caller> = (
-  caller: Caller | null,
-  log: FastifyBaseLogger
-) => Eventual<ReadLimit>
-
-function readNumber (configured: number): () => ReadLimit {
-  const limit = effectiveLimit(configured)
-  return () => limit
 }
 
 /** @param quota The name of the quota, for the log. */
@@ -54,7 +48,7 @@ function readFunction<Caller> (
   limitOf: LimitOfCaller<Caller>,
   quota: string,
   preferences: Preferences
-): ConfiguredReader<Caller> {
+): (caller: Caller | null, log: FastifyBaseLogger) => Eventual<ReadLimit> {
   const failures = new MinuteLog()
   return (caller, log) => {
     function failed (error: unknown): 'failed' {

@@ -19,11 +19,10 @@ const weekdays = [
  */
 export type Start = (typeof weekdays)[number] | number
 
-/** What the day on which windows begin must be, for error messages. */
-export const startRules = {
-  day: 'must not be set',
-  week: `must be one of ${weekdays.join(', ')}`,
-  month: 'must be a day of the month, an integer from 1 to 31'
+/** Returns what the day on which weeks or months begin must be, for error messages. */
+export function startRule (period: CalendarPeriod): string {
+  if (period === 'week') return `must be one of ${weekdays.join(', ')}`
+  return 'must be a day of the month, an integer from 1 to 31'
 }
 
 /** On which day windows begin if the host does not say. Every day begins a window of a day. */
@@ -31,12 +30,10 @@ export const defaultStarts = { day: undefined, week: 'monday', month: 1 } as con
 
 /**
  * Returns the number of a `Start`: of a day of the week, the days since Monday; of a day of the
- * month, itself. Null if the period has no such day.
- *
- * @param start For the period `day`, it must be undefined.
+ * month, itself. Null if the period has no such day. Each day begins a window of the period `day`.
  */
 export function startDayOf (period: CalendarPeriod, start: unknown): number | null {
-  if (period === 'day') return start === undefined ? 0 : null
+  if (period === 'day') return 0
   if (period === 'week') {
     const index = weekdays.findIndex((weekday) => weekday === start)
     return index === -1 ? null : index

@@ -1,12 +1,15 @@
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { register, Registry } from 'prom-client'
+import { register, Registry, type Metric } from 'prom-client'
 import { OptionError } from '../errors.js'
 import { assertOptions, registerOptions, withFunctions } from '../option-checks.js'
 import { isPromise } from '../promises.js'
 import { required } from '../required.js'
-import { firstMetric, Recorder } from './recorder.js'
-import type { QuotaMetricsRegistry } from './store-metrics.js'
+import { decisionsName } from './decision-metrics.js'
+import { Recorder } from './recorder.js'
+
+/** A registry of `prom-client`, of version 13 or later, for either content type. */
+export type QuotaMetricsRegistry = Pick<Registry, 'getSingleMetric' | 'metrics' | 'registerMetric'>
 
 /**
  * Options of `fastify.register(quotaMetricsPlugin, options)`. Fastify's own `register` options are
@@ -17,8 +20,8 @@ export interface QuotaMetricsOptions {
   readonly registry?: QuotaMetricsRegistry | undefined
 }
 
-// By the first metric of a registry, which the host can clear. All servers that use the registry
-// share its metrics.
+// By the metric of the decisions in a registry, which the host can clear. All servers that use the
+// registry share its metrics.
 const recorders = new WeakMap<object, Recorder>()
 
 const assertRegistry = withFunctions(
@@ -43,7 +46,7 @@ function assertVersion (): void {
 }
 
 function recorderOf (registry: QuotaMetricsRegistry): Recorder {
-  const known: object | undefined = registry.getSingleMetric(firstMetric)
+  const known: object | undefined = registry.getSingleMetric(decisionsName)
   const knownRecorder = known === undefined ? undefined : recorders.get(known)
   if (knownRecorder !== undefined) return knownRecorder
   // In a registry of its own first, so that a registration that failed leaves no metric behind.
@@ -51,11 +54,13 @@ function recorderOf (registry: QuotaMetricsRegistry): Recorder {
   const recorder = new Recorder(own)
   const names = own.getMetricsAsArray().map(({ name }) => name)
   for (const name of names) assertUnused(name, registry)
-  for (const name of names) {
-    registry.registerMetric(required(own.getSingleMetric(name), `the metric ${name}`))
-  }
-  recorders.set(recorder.decisions, recorder)
+  for (const name of names) registry.registerMetric(metricIn(own, name))
+  recorders.set(metricIn(own, decisionsName), recorder)
   return recorder
+}
+
+function metricIn (registry: Registry, name: string): Metric {
+  return required(registry.getSingleMetric(name), `the metric ${name}`)
 }
 
 function assertUnused (name: string, registry: QuotaMetricsRegistry): void {

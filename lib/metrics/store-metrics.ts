@@ -1,35 +1,13 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { isNatural } from '../option-checks.js'
 import type { QuotaInfo } from '../permit/quota.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import { shardsOf } from '../store/sharded/sharded-store.js'
-import type { QuotaStore, QuotaStoreState } from '../store/store.js'
-import { withTimeout } from '../time-limit.js'
-
-/** A registry of `prom-client`, of version 13 or later, for either content type. */
-export type QuotaMetricsRegistry = Pick<Registry, 'getSingleMetric' | 'metrics' | 'registerMetric'>
-
-/** A label of a quota. */
-export type LabelOfQuota = 'quota' | 'unit'
-
-/** The labels of a quota. */
-export const labelsOfQuota: readonly LabelOfQuota[] = ['quota', 'unit']
-
-/**
- * How long `inspect` may take, in milliseconds. The collection of all metrics waits for it.
- */
-const longestInspection = 500
-
-/** A number of a quota's store. */
-type StoreNumber = 'trackedCallers' | 'sweeps' | 'maxTrackedCallers'
-
-/** What is known about the counters of a quota; undefined if it is unknown. */
-type Inspection = Pick<QuotaInfo, 'name' | 'unit'> &
-  Readonly<Record<StoreNumber, number | undefined>>
+import { Inspections, type Inspection, type StoreNumber } from './inspections.js'
+import { labelsOfQuota } from './quota-labels.js'
 
 /** Adds the metrics that are read from the stores of all servers when they are collected. */
 export function addStoreMetrics (
-  registry: QuotaMetricsRegistry,
+  registry: Registry,
   quotasNow: () => readonly QuotaInfo[]
 ): void {
   const inspections = new Inspections(quotasNow)
@@ -62,64 +40,8 @@ export function addStoreMetrics (
   addInsuredCalls(registry, insuredNow)
 }
 
-/** Inspects the stores of quotas. Gauges that are collected together share one inspection. */
-class Inspections {
-  readonly #quotasNow: () => readonly QuotaInfo[]
-  #running: Promise<readonly Inspection[]> | undefined
-
-  constructor (quotasNow: () => readonly QuotaInfo[]) {
-    this.#quotasNow = quotasNow
-  }
-
-  get (): Promise<readonly Inspection[]> {
-    this.#running ??= this.#inspectAll()
-    return this.#running
-  }
-
-  async #inspectAll (): Promise<readonly Inspection[]> {
-    try {
-      const quotas = this.#quotasNow().filter(({ unit }) => unit !== 'concurrent-requests')
-      return await Promise.all(quotas.map(inspect))
-    } finally {
-      this.#running = undefined
-    }
-  }
-}
-
-async function inspect ({ name, unit, store, counters }: QuotaInfo): Promise<Inspection> {
-  const counting = store instanceof InsuredQuotaStore ? store.primary : store
-  const state = await stateOf(counting, counters)
-  return {
-    name,
-    unit,
-    maxTrackedCallers: maxTrackedCallersOf(counting),
-    trackedCallers: state?.trackedCallers,
-    sweeps: state?.sweeps
-  }
-}
-
-/**
- * Returns the state of counters; undefined if it is unknown, also while the primary of an insured
- * store is down.
- */
-async function stateOf (store: QuotaStore, counters: string): Promise<QuotaStoreState | undefined> {
-  try {
-    const inspected = (async () => store.inspect?.(counters))()
-    const state = await withTimeout(longestInspection, inspected)
-    return isNatural(state?.trackedCallers) ? state : undefined
-  } catch {
-    return undefined
-  }
-}
-
-/** Returns the caller cap of a store, if it has one of this name. */
-function maxTrackedCallersOf (store: QuotaStore): number | undefined {
-  const cap: unknown = Reflect.get(store, 'maxTrackedCallers')
-  return typeof cap === 'number' ? cap : undefined
-}
-
 function addStoreNumber (
-  registry: QuotaMetricsRegistry,
+  registry: Registry,
   inspections: Inspections,
   part: StoreNumber,
   name: string,
@@ -163,7 +85,7 @@ function highestByQuota (inspected: readonly Inspection[], part: StoreNumber): I
 }
 
 function addInsuredShare (
-  registry: QuotaMetricsRegistry,
+  registry: Registry,
   insuredNow: () => readonly InsuredQuotaStore[]
 ): void {
   registry.registerMetric(
@@ -185,7 +107,7 @@ function addInsuredShare (
 }
 
 function addInsuredCalls (
-  registry: QuotaMetricsRegistry,
+  registry: Registry,
   insuredNow: () => readonly InsuredQuotaStore[]
 ): void {
   // What was counted of each store.

@@ -9,7 +9,7 @@ import type { QuotaList } from './quota-list.js'
 import { PermitHandle, type QuotaPermit, type Refuser } from './quota-permit.js'
 import type { Quota } from './quota.js'
 import { knownStateOf } from './request-state.js'
-import { referenceOf, Requester, type GivenCallers, type PermitServer } from './requester.js'
+import { Requester, type GivenCallers, type PermitServer } from './requester.js'
 import { takePermit } from './take-permit.js'
 
 /** Options of `fastify.quotaAcquire`. */
@@ -92,7 +92,7 @@ export function createQuotaAcquirer (parts: HandlerPermitParts): QuotaAcquirer {
     const requester = new Requester(server, {
       request,
       callers,
-      reference: reference ?? referenceOf(request),
+      reference,
       log: request?.log ?? log,
       response: knownStateOf(request) ?? null,
       signal

@@ -1,7 +1,7 @@
 import { storeDurations, type StoreDuration } from '../channels.js'
 import { logFailure } from '../log.js'
 import { isPromise } from '../promises.js'
-import { acquireFrom, assertAcquisitions } from '../store/checks.js'
+import { acquireFrom, assertAcquisitions } from '../store/result-checks.js'
 import { acquireSideBySide } from '../store/side-by-side.js'
 import type { Acquisitions, Demand, QuotaStore, Settled } from '../store/store.js'
 import { decideBy } from './decide.js'
@@ -134,10 +134,7 @@ function decideEach (acquisitions: Acquisitions, asked: readonly QuotaOfRequest[
 function fail (error: unknown, asked: readonly QuotaOfRequest[], { log }: Requester): void {
   const counters = asked.map(({ quota }) => quota.counters)
   logFailure(log, error, 'the quota store failed; the request is not counted', { counters })
-  for (const each of asked) {
-    const callerKey = each.demand?.callerKey ?? null
-    each.decideWithout({ outcome: 'unavailable', reason: 'store', callerKey })
-  }
+  for (const each of asked) each.fail('store')
 }
 
 /** Gives back what was counted for a request that does not use it. Never rejects. */

@@ -1,3 +1,4 @@
+import { format } from '../errors.js'
 import { isNatural, isObject } from '../option-checks.js'
 
 /**
@@ -18,6 +19,12 @@ export interface CostRange {
 /** What a cost must be, for error messages. */
 export const costRule =
   'must be a safe integer of at least 0, or { least, most } of two of them, least not above most'
+
+/** Shows the ends of a range in an error message; they hold no secret. */
+export function formatCost (value: unknown): string {
+  if (!isObject(value) || !('least' in value) || !('most' in value)) return format(value)
+  return `{ least: ${format(value.least)}, most: ${format(value.most)} }`
+}
 
 /**
  * Returns the range of a cost; null if the value is not a cost. A copy, so that what was checked is

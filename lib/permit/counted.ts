@@ -28,16 +28,15 @@ export class Counted implements Holding {
 
   report (amount: number): Promise<void> {
     this.isFinal = false
-    this.#reported = Math.min((this.#reported ?? 0) + amount, unlimited)
-    return this.#apply()
+    const reported = Math.min((this.#reported ?? 0) + amount, unlimited)
+    this.#reported = reported
+    // While the request runs, it counts at least what it was granted.
+    return this.#bringTo(this.#hasEnded ? reported : Math.max(this.granted, reported))
   }
-
-  /** Does nothing: what was counted is final unless something is reported. */
-  expectReport (): void {}
 
   async end (): Promise<void> {
     this.#hasEnded = true
-    if (this.#reported !== null) await this.#apply()
+    if (this.#reported !== null) await this.#bringTo(this.#reported)
   }
 
   /** It stays counted. */
@@ -51,13 +50,8 @@ export class Counted implements Holding {
     await this.end()
   }
 
-  /** Makes the store count what was reported, and while the request runs at least the grant. */
-  #apply (): Promise<void> {
+  #bringTo (used: number): Promise<void> {
     this.#tally ??= new Tally(this.#each, this.#requester)
-    return this.#tally.bringTo(() => {
-      const reported = this.#reported ?? this.granted
-      const used = this.#hasEnded ? reported : Math.max(this.granted, reported)
-      return { used, isHeld: false }
-    })
+    return this.#tally.bringTo(() => ({ used, isHeld: false }))
   }
 }

@@ -11,7 +11,7 @@ export type UnavailableReason =
   'store' | 'authentication' | 'mark' | 'limit' | 'cost' | 'time-zone' | 'closing'
 
 /** What every decision holds. It never contains an identity. */
-interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
+interface Decision<Outcome, Reason, CallerKey, Count, Name = string> extends Pick<
   QuotaInfo,
   'unit' | 'period' | 'window'
 > {
@@ -25,7 +25,7 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
    * The name of the quota: `default`, or a key of the option `quotas`; null if the mark of the
    * route failed.
    */
-  readonly quota: string | null
+  readonly quota: Name
   /**
    * The protected operation that the request reached. Its path is that of the operation or the
    * pattern of the route, with the prefix, never what a client sent: `*` if no route matched. Null
@@ -81,7 +81,13 @@ export type UnauthenticatedDecision = Decision<'unauthenticated', UnidentifiedRe
 export type DisabledDecision = Decision<'disabled', null, null, null>
 
 /** The decision if something failed. */
-export type UnavailableDecision = Decision<'unavailable', UnavailableReason, string | null, null>
+export type UnavailableDecision = Decision<
+  'unavailable',
+  UnavailableReason,
+  string | null,
+  null,
+  string | null
+>
 
 /**
  * The decision of a quota on a request, a union by `outcome`: `admitted`; `rejected` if there is no
@@ -97,12 +103,13 @@ export type OutcomeWithoutStore =
   | OutcomeOf<UnauthenticatedDecision>
   | OutcomeOf<UnavailableDecision>
 
-type OutcomeOf<Each extends QuotaDecision> = Pick<Each, 'outcome' | 'reason' | 'callerKey'>
+type OutcomeOf<Each extends QuotaDecision> = Pick<
+  Each,
+  'outcome' | 'reason' | 'callerKey' | 'retryAfter'
+>
 
-/** What a decision says of its quota. The name is null if it is unknown. */
-type QuotaOfDecision = Pick<Quota, 'unit' | 'period' | 'window' | 'isEnforced'> & {
-  readonly name: string | null
-}
+/** What a decision says of its quota, beside the name. */
+type QuotaOfDecision = Pick<Quota, 'unit' | 'period' | 'window' | 'isEnforced'>
 
 /** What a decision says of its request. */
 interface RequestOfDecision {
@@ -110,29 +117,25 @@ interface RequestOfDecision {
   readonly reference: string | null
 }
 
-/** Returns a decision that no store has made. */
-export function uncounted (
-  quota: QuotaOfDecision,
+/** Returns what every decision says that no store has made. */
+export function withoutStore (
+  { unit, period, window, isEnforced }: QuotaOfDecision,
   { operation, reference }: RequestOfDecision,
-  limit: number,
-  outcome: OutcomeWithoutStore
-): QuotaDecision {
+  limit: number
+) {
   return {
-    ...outcome,
     reference,
-    quota: quota.name,
-    unit: quota.unit,
-    period: quota.period,
-    window: quota.window,
+    unit,
+    period,
+    window,
     operation,
-    enforced: quota.isEnforced,
+    enforced: isEnforced,
     limit,
     count: null,
     held: null,
     granted: null,
     windowRemaining: null,
-    retryAfter: outcome.outcome === 'unavailable' ? 1 : null,
     overflow: false,
     waited: 0
-  }
+  } as const
 }

@@ -1,6 +1,6 @@
 import { isAuthentication, type Authentication } from '../caller/authentication.js'
 import { callerKey } from '../caller/caller-key.js'
-import { assertCallerKey } from '../store/checks.js'
+import { assertCallerKey } from '../store/argument-checks.js'
 import type { QuotaList } from './quota-list.js'
 
 /**

@@ -2,7 +2,7 @@ import { isPromise, then, type Eventual } from '../promises.js'
 import type { OpenPermit } from './closing.js'
 import { Counted } from './counted.js'
 import type { QuotaDecision } from './decision.js'
-import { canBeHandedOver } from './hand-over.js'
+import { assertCanBeHandedOver } from './hand-over.js'
 import { writeHandedOver } from './handed-over.js'
 import type { Holding } from './holding.js'
 import { Place } from './place.js'
@@ -17,6 +17,13 @@ export interface Shadow {
   /** It refuses nothing. */
   readonly permit: Eventual<Permit>
 }
+
+/**
+ * Returns the amount of a report in the unit of a quota; null for no report.
+ *
+ * @param granted What the admission counted.
+ */
+export type AmountReader = (quota: Quota, granted: number) => number | null
 
 /** What has been decided on a request. */
 export interface Decided {
@@ -45,6 +52,8 @@ export class Permit implements OpenPermit {
   /** Whether something is to be settled when the permit ends. */
   mustBeSettled = false
   position: number | undefined = undefined
+  /** What is to be settled when the permit ends, but for its shadows. */
+  readonly #holdings: Holding[] = []
   readonly #shadows: readonly Shadow[]
   #settled: Promise<void> | undefined
   #handedOver: Promise<string> | undefined
@@ -60,10 +69,13 @@ export class Permit implements OpenPermit {
     if (refusal !== null) return
     let mustBeSettled = shadows.some(mustBeSettledLater)
     for (const each of quotas) {
-      each.holding ??= holdingOf(each, requester)
-      if (each.holding !== null && !each.holding.isFinal) mustBeSettled = true
+      const holding = holdingOf(each, requester)
+      if (holding === null) continue
+      each.holding = holding
+      this.#holdings.push(holding)
+      if (!holding.isFinal) mustBeSettled = true
     }
-    if (mustBeSettled) this.#open()
+    if (mustBeSettled) this.open()
   }
 
   get hasEnded (): boolean {
@@ -103,35 +115,33 @@ export class Permit implements OpenPermit {
   /** Keeps what was granted until a model's usage is reported, even if the permit ends before. */
   expectUsage (): void {
     for (const { quota, holding } of this.quotas) {
-      if (takesUsage(quota)) holding?.expectReport()
+      if (takesUsage(quota)) holding?.expectReport?.()
     }
     for (const { permit } of this.#shadows) then(permit, (shadow) => shadow.expectUsage())
   }
 
   /** Reports what was used of a unit, also after the permit has ended. Never rejects. */
   async report (unit: string, amount: number): Promise<void> {
-    await this.reportEach(({ quota }) => (quota.unit === unit ? amount : null))
+    await this.reportEach((quota) => (quota.unit === unit ? amount : null))
   }
 
   /**
    * Reports what was used in each quota that admitted the request, also after the permit has ended,
    * but not after it was handed over. Never rejects.
-   *
-   * @param amountOf Returns the amount in the unit of the quota; null for no report.
    */
-  async reportEach (amountOf: (each: QuotaOfRequest) => number | null): Promise<void> {
+  async reportEach (amountOf: AmountReader): Promise<void> {
     if (this.#handedOver !== undefined) {
       this.requester.server.quotaLog.wrongReport(new TypeError(afterHandOver))
       return
     }
     const reports: PromiseLike<void>[] = []
-    for (const each of this.quotas) {
-      const { holding } = each
-      const amount = holding === null ? null : amountOf(each)
-      if (holding === null || amount === null) continue
+    for (const { quota, holding } of this.quotas) {
+      if (holding === null) continue
+      const amount = amountOf(quota, holding.granted)
+      if (amount === null) continue
       reports.push(holding.report(amount))
       if (!this.mustBeSettled) {
-        this.#open()
+        this.open()
         this.follow()
       }
     }
@@ -177,10 +187,11 @@ export class Permit implements OpenPermit {
    *   counts is counted in this process only.
    */
   async handOver (): Promise<string> {
-    const quotas = [...this.quotas, ...(await this.#shadowQuotas())]
+    const shadows = await Promise.all(this.#shadows.map(({ permit }) => permit))
     if (this.#handedOver !== undefined) return await this.#handedOver
-    assertCanBeHandedOver(this, quotas)
-    const handingOver = this.#handOverEach(quotas)
+    const permits = [this, ...shadows]
+    assertCanBeHandedOver(this, permits.flatMap(({ quotas }) => quotas))
+    const handingOver = this.#handOverEach(permits.flatMap((permit) => permit.#holdings))
     this.#handedOver = handingOver
     // It neither ends with its response nor with the server.
     this.#settled = handingOver.then(() => {})
@@ -191,19 +202,16 @@ export class Permit implements OpenPermit {
     return await handingOver
   }
 
-  async #shadowQuotas (): Promise<QuotaOfRequest[]> {
-    const shadows = await Promise.all(this.#shadows.map(({ permit }) => permit))
-    return shadows.flatMap(({ quotas }) => quotas)
-  }
-
-  async #handOverEach (quotas: readonly QuotaOfRequest[]): Promise<string> {
-    const handing = quotas.map(async ({ holding }) => (await holding?.handOver()) ?? null)
-    const holdings = (await Promise.all(handing)).filter((each) => each !== null)
-    return writeHandedOver({ reference: this.requester.reference, holdings })
+  async #handOverEach (holdings: readonly Holding[]): Promise<string> {
+    const handed = await Promise.all(holdings.map((holding) => holding.handOver()))
+    return writeHandedOver({
+      reference: this.requester.reference,
+      holdings: handed.filter((each) => each !== null)
+    })
   }
 
   /** Lists it among what ends when the server closes. */
-  #open (): void {
+  open (): void {
     this.mustBeSettled = true
     if (!this.hasEnded) this.requester.server.closing.add(this)
   }
@@ -216,9 +224,7 @@ export class Permit implements OpenPermit {
     closing.delete(this)
     this.requester.response?.forget(this)
     const settling: PromiseLike<void>[] = []
-    for (const { holding } of this.quotas) {
-      if (holding !== null) settling.push(settle(holding))
-    }
+    for (const holding of this.#holdings) settling.push(settle(holding))
     for (const { permit } of this.#shadows) {
       settling.push(Promise.resolve(then(permit, settleShadow)))
     }
@@ -231,27 +237,6 @@ export class Permit implements OpenPermit {
 const none: readonly never[] = []
 
 const afterHandOver = 'the permit was handed over; report it in the permit that resumes it'
-
-/**
- * Throws a `TypeError` if no other process can end a permit.
- *
- * @param quotas Its quotas, shadow quotas included.
- */
-function assertCanBeHandedOver (permit: Permit, quotas: readonly QuotaOfRequest[]): void {
-  if (permit.refusal !== null) throw notHandedOver('was refused')
-  if (permit.hasEnded) throw notHandedOver('has ended')
-  if (permit.quotas.some(({ holding }) => holding instanceof Place)) {
-    throw notHandedOver('has places')
-  }
-  const counted = quotas.filter(({ holding }) => holding !== null)
-  if (counted.length > 0 && !counted.some(canBeHandedOver)) {
-    throw notHandedOver('is counted in this process only')
-  }
-}
-
-function notHandedOver (why: string): TypeError {
-  return new TypeError(`fastify-llm-quota: a permit that ${why} cannot be handed over`)
-}
 
 /** Whether the permit of a shadow quota has something to settle, or is not decided yet. */
 function mustBeSettledLater ({ permit }: Shadow): boolean {

@@ -21,9 +21,6 @@ export class Place implements Holding {
   /** Does nothing: a place is taken or free. */
   async report (): Promise<void> {}
 
-  /** Does nothing, as above. */
-  expectReport (): void {}
-
   async end (): Promise<void> {
     // In this process, the request has ended, whatever the store does.
     this.#publish(-1)

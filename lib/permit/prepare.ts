@@ -9,7 +9,6 @@ import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
 import { withTimeout } from '../time-limit.js'
 import { costRule, rangeOf, type CostRange } from './cost.js'
-import type { OutcomeWithoutStore } from './decision.js'
 import type { Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
@@ -20,9 +19,9 @@ import type { Requester } from './requester.js'
  */
 type Step = (each: QuotaOfRequest, requester: Requester) => PromiseLike<void> | undefined
 
-const limitFirst: readonly Step[] = [readLimit, identify, readCost, addDemand]
+const limitFirst: readonly Step[] = [readLimit, identify, readCost]
 // A limit that is a function needs the caller.
-const callerFirst: readonly Step[] = [identify, readLimit, readCost, addDemand]
+const callerFirst: readonly Step[] = [identify, readLimit, readCost]
 
 /**
  * Determines what the store of each quota is asked for (docs/rules.md, "Decision"), or the decision
@@ -77,13 +76,12 @@ function identify (each: QuotaOfRequest, requester: Requester): PromiseLike<void
 
 function noteCaller (each: QuotaOfRequest, caller: Caller | Unidentified): void {
   if (caller instanceof Caller) each.caller = caller
-  else each.decideWithout(withoutCaller(caller))
+  else decideWithoutCaller(each, caller)
 }
 
-function withoutCaller ({ reason }: Unidentified): OutcomeWithoutStore {
-  return reason === null
-    ? { outcome: 'unavailable', reason: 'authentication', callerKey: null }
-    : { outcome: 'unauthenticated', reason, callerKey: null }
+function decideWithoutCaller (each: QuotaOfRequest, { reason }: Unidentified): void {
+  if (reason === null) return each.fail('authentication')
+  each.decideWithout({ outcome: 'unauthenticated', reason, callerKey: null, retryAfter: null })
 }
 
 function readLimit (each: QuotaOfRequest, requester: Requester): PromiseLike<void> | undefined {
@@ -99,27 +97,26 @@ function readLimit (each: QuotaOfRequest, requester: Requester): PromiseLike<voi
 
 function noteLimit (each: QuotaOfRequest, limit: ReadLimit): void {
   if (limit === 'disabled') {
-    each.decideWithout({ outcome: 'disabled', reason: null, callerKey: null })
+    each.decideWithout({ outcome: 'disabled', reason: null, callerKey: null, retryAfter: null })
   } else if (limit === 'failed') {
-    const { callerKey } = required(each.caller, 'the caller of a limit that is a function')
-    each.decideWithout({ outcome: 'unavailable', reason: 'limit', callerKey })
+    each.fail('limit')
   } else {
     each.limit = limit
   }
 }
 
+/** Reads the cost, with which all is known that the store is asked for. */
 function readCost (each: QuotaOfRequest, requester: Requester): PromiseLike<void> | undefined {
-  // A handler gave it.
-  if (each.cost !== null) return undefined
-  const { cost } = each.quota
+  // That of a handler comes first.
+  const cost = each.cost ?? each.quota.cost
   if (typeof cost !== 'function') {
-    each.cost = cost
+    addDemand(each, cost, requester)
     return undefined
   }
   try {
     const read: unknown = cost(required(requester.request, 'the request of a cost'))
     if (isPromise(read)) return readCostLater(read, each, requester)
-    each.cost = costIn(read, each.quota)
+    addDemand(each, costIn(read, each.quota), requester)
   } catch (error) {
     failCost(error, each, requester)
   }
@@ -135,7 +132,7 @@ async function readCostLater (
     // Referenced timers, as for limits and preferences: a process that does nothing else must not
     // end before the decision.
     const cost = await withTimeout(requester.server.hostTimeout, promise, { timers })
-    each.cost = costIn(cost, each.quota)
+    addDemand(each, costIn(cost, each.quota), requester)
   } catch (error) {
     failCost(error, each, requester)
   }
@@ -151,17 +148,17 @@ function costIn (cost: unknown, { unit }: Quota): CostRange {
 
 function failCost (error: unknown, each: QuotaOfRequest, { server, log }: Requester): void {
   server.quotaLog.costFailed(error, each.quota.name, log)
-  const callerKey = each.caller?.callerKey ?? null
-  each.decideWithout({ outcome: 'unavailable', reason: 'cost', callerKey })
+  each.fail('cost')
 }
 
-function addDemand (each: QuotaOfRequest, { server, log }: Requester): undefined {
+/** Never throws. */
+function addDemand (each: QuotaOfRequest, cost: CostRange, { server, log }: Requester): void {
+  each.cost = cost
   try {
-    each.demand = demandOf(each)
+    each.demand = demandOf(each, cost)
   } catch (error) {
     server.quotaLog.windowFailed(error, each.quota.name, log)
-    const callerKey = each.caller?.callerKey ?? null
-    each.decideWithout({ outcome: 'unavailable', reason: 'time-zone', callerKey })
+    each.fail('time-zone')
   }
 }
 
@@ -169,9 +166,9 @@ function addDemand (each: QuotaOfRequest, { server, log }: Requester): undefined
  * Returns what the store of a quota is asked for, and notes its calendar window. Throws if the time
  * zone of the caller, or when its windows begin, cannot be determined.
  */
-export function demandOf (each: QuotaOfRequest): Demand {
-  const { quota, limit, caller, cost } = each
-  if (caller === null || cost === null) throw new TypeError('a demand has no caller or no cost')
+export function demandOf (each: QuotaOfRequest, { least, most }: CostRange): Demand {
+  const { quota, limit } = each
+  const caller = required(each.caller, 'the caller of a demand')
   const window = quota.windowNow === null ? null : quota.windowNow(caller)
   each.calendarWindow = window
   const isEstimate = quota.unit !== 'requests'
@@ -180,8 +177,8 @@ export function demandOf (each: QuotaOfRequest): Demand {
     counters: quota.counters,
     callerKey: caller.callerKey,
     limit: limit === Infinity ? unlimited : limit,
-    least: cost.least,
-    most: cost.most,
+    least,
+    most,
     isEstimate,
     window: quota.longestWindow,
     start: window === null ? null : window.start,

@@ -3,8 +3,13 @@ import type { CalendarWindow } from '../limit/calendar.js'
 import type { Acquisition, Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import type { CostRange } from './cost.js'
-import { uncounted, type OutcomeWithoutStore, type QuotaDecision } from './decision.js'
-import type { Holding } from './holding.js'
+import {
+  withoutStore,
+  type OutcomeWithoutStore,
+  type QuotaDecision,
+  type UnavailableReason
+} from './decision.js'
+import type { Reportable } from './holding.js'
 import type { Quota } from './quota.js'
 
 /**
@@ -43,7 +48,7 @@ export class QuotaOfRequest {
    */
   roomIn = 0
   /** What an admitted request has of the quota; null if that has counted nothing. */
-  holding: Holding | null = null
+  holding: Reportable | null = null
 
   /** @param cost What a handler gives in place of the cost of the definition; null if nothing. */
   constructor (
@@ -65,7 +70,14 @@ export class QuotaOfRequest {
 
   /** Decides without the store. */
   decideWithout (outcome: OutcomeWithoutStore): void {
-    this.decision = uncounted(this.quota, this, this.limit, outcome)
+    const { quota, limit } = this
+    this.decision = { ...outcome, quota: quota.name, ...withoutStore(quota, this, limit) }
+  }
+
+  /** Decides that the quota is unavailable, because something failed. */
+  fail (reason: UnavailableReason): void {
+    const callerKey = this.caller?.callerKey ?? null
+    this.decideWithout({ outcome: 'unavailable', reason, callerKey, retryAfter: 1 })
   }
 
   /** Whether the decision does not admit the request. */
@@ -74,4 +86,13 @@ export class QuotaOfRequest {
     const { outcome } = this.decision
     return outcome !== 'admitted' && outcome !== 'disabled'
   }
+}
+
+/** Returns the decisions of the quotas that have one, in their order. */
+export function decisionsOf (quotas: readonly QuotaOfRequest[]): QuotaDecision[] {
+  const decisions: QuotaDecision[] = []
+  for (const { decision } of quotas) {
+    if (decision !== null) decisions.push(decision)
+  }
+  return decisions
 }

@@ -3,9 +3,8 @@ import type { ModelUsage } from '../model/usage.js'
 import { isNatural } from '../option-checks.js'
 import { ignoreRejection } from '../promises.js'
 import type { Permit } from './permit.js'
-import { takesUsage } from './quota.js'
+import { takesUsage, type Quota } from './quota.js'
 import type { QuotaLog } from './quota-log.js'
-import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 
 /** Reports a model's usage in each quota of a permit that takes one. Never rejects. */
@@ -14,7 +13,9 @@ export async function reportUsage (
   usage: ModelUsage,
   quotaLog: QuotaLog
 ): Promise<void> {
-  await reportInUnits(permit, quotaLog, (each, requester) => amountOf(usage, each, requester))
+  await reportInUnits(permit, quotaLog, (quota, granted, requester) =>
+    amountOf(usage, quota, granted, requester)
+  )
 }
 
 /**
@@ -26,28 +27,34 @@ export async function reportGreatest (
   usages: readonly ModelUsage[],
   quotaLog: QuotaLog
 ): Promise<void> {
-  await reportInUnits(permit, quotaLog, (each, requester) => {
-    const amounts = usages.map((usage) => amountOf(usage, each, requester))
-    return Math.max(grantedOf(each), ...amounts)
+  await reportInUnits(permit, quotaLog, (quota, granted, requester) => {
+    const amounts = usages.map((usage) => amountOf(usage, quota, granted, requester))
+    return Math.max(granted, ...amounts)
   })
 }
 
 async function reportInUnits (
   permit: Permit | undefined,
   quotaLog: QuotaLog,
-  read: (each: QuotaOfRequest, requester: Requester) => number
+  read: (quota: Quota, granted: number, requester: Requester) => number
 ): Promise<void> {
   if (permit === undefined || !permit.countsUsage) {
     quotaLog.uncountedUnit('tokens')
     return
   }
   const { requester } = permit
-  await permit.reportEach((each) => (takesUsage(each.quota) ? read(each, requester) : null))
+  await permit.reportEach((quota, granted) =>
+    takesUsage(quota) ? read(quota, granted, requester) : null
+  )
 }
 
 /** Returns what a usage is in the unit of a quota; what was granted if that fails. */
-function amountOf (usage: ModelUsage, each: QuotaOfRequest, requester: Requester): number {
-  const { fromUsage, name } = each.quota
+function amountOf (
+  usage: ModelUsage,
+  { fromUsage, name }: Quota,
+  granted: number,
+  requester: Requester
+): number {
   if (fromUsage === undefined) return usage.total
   try {
     const amount: unknown = fromUsage(usage, requester.request)
@@ -57,10 +64,6 @@ function amountOf (usage: ModelUsage, each: QuotaOfRequest, requester: Requester
     throw new RangeError(`an amount must be a safe integer of at least 0; it got ${got}`)
   } catch (error) {
     requester.server.quotaLog.fromUsageFailed(error, name, requester.log)
-    return grantedOf(each)
+    return granted
   }
-}
-
-function grantedOf ({ holding }: QuotaOfRequest): number {
-  return holding?.granted ?? 0
 }

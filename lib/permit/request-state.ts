@@ -66,12 +66,7 @@ export function stateOf (request: RequestWithState): RequestState {
 
 /** Returns the state of a request if it has one, whatever a host takes for a request. */
 export function knownStateOf (request: unknown): RequestState | undefined {
-  try {
-    if (!isObject(request)) return undefined
-    const { [stateKey]: state }: { readonly [stateKey]?: RequestState } = request
-    return state
-  } catch {
-    // The value is a proxy that throws.
-    return undefined
-  }
+  if (!isObject(request)) return undefined
+  const { [stateKey]: state }: { readonly [stateKey]?: RequestState } = request
+  return state
 }

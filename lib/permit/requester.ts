@@ -15,8 +15,8 @@ export interface PermitServer {
   readonly server: object
   readonly quotaLog: QuotaLog
   readonly closing: Closing
-  /** Reads callers by the authentication of the plugin. */
-  readonly callers: CallerReader
+  /** Counts the callers of the plugin's authentication. */
+  readonly defaultQuota: Quota
   /** How long a function of the host may take to determine a cost, in milliseconds. */
   readonly hostTimeout: number
 }
@@ -42,7 +42,8 @@ interface ReadCaller {
 interface Who {
   readonly request: FastifyRequest | null
   readonly callers: GivenCallers | null
-  readonly reference: string | null
+  /** What the host gave. Default: the id of the request, if there is one. */
+  readonly reference?: string | null | undefined
   readonly log: FastifyBaseLogger
   readonly response: ResponseFollower | null
   /** Ends a wait for room. */
@@ -67,7 +68,7 @@ export class Requester {
   constructor (server: PermitServer, who: Who) {
     this.server = server
     this.request = who.request
-    this.reference = who.reference
+    this.reference = who.reference ?? (who.request === null ? null : String(who.request.id))
     this.log = who.log
     this.response = who.response
     this.signal = who.signal
@@ -76,26 +77,23 @@ export class Requester {
 
   /** Returns the caller whom a quota counts. Each reader is asked once, whoever shares it. */
   callerOf ({ callers: reader, name }: Quota): Eventual<Caller | Unidentified> {
-    return this.request === null ? this.#givenCaller(name) : this.#read(reader, this.request)
-  }
-
-  /** Returns the caller by the authentication of the plugin; null without a request. */
-  pluginCaller (): Eventual<Caller | Unidentified> | null {
-    return this.request === null ? null : this.#read(this.server.callers, this.request)
-  }
-
-  #read (reader: CallerReader, request: FastifyRequest): Eventual<Caller | Unidentified> {
+    if (this.request === null) return this.#givenCaller(name)
     for (const read of this.#callers) {
       if (read.reader === reader) return read.caller
     }
-    const caller = reader.read(request)
+    const caller = reader.read(this.request)
     this.#callers.push({ reader, caller })
     return caller
   }
 
+  /** Returns the caller by the authentication of the plugin; null without a request. */
+  pluginCaller (): Eventual<Caller | Unidentified> | null {
+    return this.request === null ? null : this.callerOf(this.server.defaultQuota)
+  }
+
   #givenCaller (quota: string): Caller | Unidentified {
-    const given = required(this.#given, 'the caller of a permit without a request')
-    const authentication = given instanceof Map ? given.get(quota) : given
+    const given = this.#given instanceof Map ? this.#given.get(quota) : this.#given
+    const authentication = required(given, 'the caller of a permit without a request')
     try {
       return callerOfAuthentication(authentication)
     } catch (error) {
@@ -104,9 +102,4 @@ export class Requester {
       return new Unidentified('no-authentication')
     }
   }
-}
-
-/** Returns the id of a request, as what refers to its permits; null without one. */
-export function referenceOf (request: FastifyRequest | null): string | null {
-  return request === null ? null : String(request.id)
 }

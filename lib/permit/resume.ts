@@ -59,14 +59,8 @@ export function createQuotaResumer (
 class ResumedPermit extends Permit {
   #ending: Promise<void> | undefined
 
-  override async reportEach (
-    amountOf: (each: QuotaOfRequest) => number | null
-  ): Promise<void> {
-    for (const each of this.quotas) {
-      const amount = amountOf(each)
-      if (amount !== null) await each.holding?.report(amount)
-    }
-  }
+  /** Does nothing: the end of a server does not end it. */
+  override open (): void {}
 
   /** Rejects if it could not be settled in one of its quotas. It can be tried again. */
   override end (): Promise<void> {

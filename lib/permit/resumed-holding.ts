@@ -1,11 +1,10 @@
 import timers from 'node:timers'
 import { logFailure } from '../log.js'
-import { acquireFrom } from '../store/checks.js'
 import { unlimited } from '../store/counter.js'
-import type { Demand } from '../store/store.js'
 import { withTimeout } from '../time-limit.js'
+import { acquireBeyond } from './beyond.js'
 import type { HandedOverHolding } from './handed-over.js'
-import type { Holding } from './holding.js'
+import type { Reportable } from './holding.js'
 import type { Quota } from './quota.js'
 import type { Requester } from './requester.js'
 import { publishSettlement, usedWithoutReport } from './usage.js'
@@ -17,9 +16,8 @@ const longestSettlement = 5000
  * What a permit that was handed over has of one quota. What is reported counts when it ends: it is
  * settled once, in whichever process comes first.
  */
-export class ResumedHolding implements Holding {
+export class ResumedHolding implements Reportable {
   readonly granted: number
-  readonly isFinal = true
   readonly #quota: Quota
   readonly #handed: HandedOverHolding
   readonly #text: string
@@ -59,14 +57,6 @@ export class ResumedHolding implements Holding {
     this.#hasEnded = true
   }
 
-  /** Does nothing: the text of the permit is still there. */
-  async handOver (): Promise<null> {
-    return null
-  }
-
-  /** Does nothing: nobody but the host ends a resumed permit. */
-  async cancel (): Promise<void> {}
-
   /** What the permit counts in the end; null for what the admission counted. */
   get #used (): number | null {
     if (this.#reported !== null) return this.#reported
@@ -90,32 +80,18 @@ export class ResumedHolding implements Holding {
 
   /** Returns whether the store has counted it. */
   async #countBeyond (amount: number): Promise<boolean> {
-    const { name, unit, counters, store } = this.#quota
+    const { name, counters, store, longestWindow: window } = this.#quota
+    const { callerKey, unit, start, end } = this.#handed
+    const reference = unit === 'requests' ? null : (this.#requester.reference ?? '')
+    // The window of the admission is open, or nothing would have been settled.
+    const counter = { counters, callerKey, window, start, end, unit, reference }
     try {
-      await acquireFrom(store, [this.#demandBeyond(amount)])
+      await acquireBeyond(store, counter, amount)
       return true
     } catch (error) {
       const message = 'the quota store failed; what the request counts may be wrong'
       logFailure(this.#requester.log, error, message, { quota: name, unit, counters })
       return false
-    }
-  }
-
-  /** The window of the admission is open, or nothing would have been settled. */
-  #demandBeyond (amount: number): Demand {
-    const { counters, callerKey, unit, start, end } = this.#handed
-    return {
-      counters,
-      callerKey,
-      limit: unlimited,
-      least: amount,
-      most: amount,
-      isEstimate: false,
-      window: this.#quota.longestWindow,
-      start,
-      end,
-      unit,
-      reference: unit === 'requests' ? null : (this.#requester.reference ?? '')
     }
   }
 

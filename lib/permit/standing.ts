@@ -4,7 +4,7 @@ import { isAuthentication, type Authentication } from '../caller/authentication.
 import { Unidentified } from '../caller/caller-key.js'
 import { OptionError, StandingError, formatType } from '../errors.js'
 import { logFailure } from '../log.js'
-import { assertPeeked } from '../store/checks.js'
+import { assertPeeked } from '../store/result-checks.js'
 import type { Demand, QuotaCount } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { wallClock } from '../wall-clock.js'
@@ -100,7 +100,7 @@ export function createStandingReader (
 }
 
 function requesterOf (source: unknown, server: PermitServer, log: FastifyBaseLogger): Requester {
-  const nothing = { request: null, callers: null, reference: null, log, response: null }
+  const nothing = { request: null, callers: null, log, response: null }
   if (isAuthentication(source)) return new Requester(server, { ...nothing, callers: source })
   if (isRequest(source)) {
     return new Requester(server, { ...nothing, request: source, log: source.log })
@@ -122,7 +122,7 @@ async function readCount (
   const { store, name } = each.quota
   try {
     if (store.peek === undefined) throw new TypeError('the quota store has no function peek')
-    const demand = each.demand ?? demandOf(each)
+    const demand = each.demand ?? demandOf(each, costOfLooking)
     const counted = await store.peek(demand)
     assertPeeked(counted, demand)
     return { counted, demand }

@@ -1,17 +1,16 @@
-import timers from 'node:timers'
 import { logFailure } from '../log.js'
-import { isPromise, then, type Eventual } from '../promises.js'
+import { then, type Eventual } from '../promises.js'
 import type { Operation } from '../subject/operation.js'
-import { withTimeout } from '../time-limit.js'
 import { ask } from './ask.js'
 import type { GivenCosts } from './given-costs.js'
 import { publishDecisions, refusalAmong } from './decide.js'
-import { uncounted, type QuotaDecision } from './decision.js'
-import { Permit, type Shadow } from './permit.js'
+import { withoutStore, type QuotaDecision } from './decision.js'
+import { Permit } from './permit.js'
 import { prepare } from './prepare.js'
 import type { Quota } from './quota.js'
-import { QuotaOfRequest } from './quota-of-request.js'
+import { decisionsOf, QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
+import { takeShadows } from './shadows.js'
 import { askOrWait, type Waited } from './wait.js'
 
 /** A quota of a request, and the operation that it reaches; null if there is no request. */
@@ -19,9 +18,6 @@ export interface MatchedQuota {
   readonly quota: Quota
   readonly operation: Operation | null
 }
-
-/** How long a request waits for its shadow quotas, in milliseconds. */
-const longestWaitForShadows = 100
 
 /**
  * Decides on a request (docs/rules.md, "Decision"): determines the callers, limits and costs, asks
@@ -59,9 +55,10 @@ export function takePermit (
     if (asking !== undefined) return asking.then(() => permitFor(all, enforced, requester))
     return permitFor(all, enforced, requester)
   }
-  function failed (error: unknown): Permit {
+  function failed (error: unknown): Eventual<Permit> {
     logFailure(requester.log, error, 'the quota could not decide on a request, which is refused')
-    return refuse(enforced, requester)
+    for (const each of enforced) each.fail('store')
+    return permitFor(enforced, enforced, requester)
   }
   try {
     const preparing = prepare(enforced, requester)
@@ -101,94 +98,24 @@ function permitFor (
   requester: Requester
 ): Eventual<Permit> {
   const refusal = refusalAmong(enforced)
-  if (refusal !== null) return refused(refusal, enforced, requester)
+  if (refusal !== null) {
+    publishDecisions([refusal], requester)
+    return new Permit(requester, enforced, { refusal, decisions: [refusal] })
+  }
   const decisions = decisionsOf(enforced)
   if (decisions.length < enforced.length) {
     throw new TypeError('an enforced quota of the request has no decision')
   }
   publishDecisions(decisions, requester)
-  return all.length === enforced.length
-    ? new Permit(requester, enforced, { refusal: null, decisions })
-    : besideShadows(all, enforced, requester)
-}
-
-/** Refuses a request in each enforced quota that has not refused it already. */
-function refuse (enforced: readonly QuotaOfRequest[], requester: Requester): Permit {
-  for (const each of enforced) {
-    if (each.isRefused) continue
-    const callerKey = each.caller?.callerKey ?? null
-    each.decideWithout({ outcome: 'unavailable', reason: 'store', callerKey })
+  if (all.length === enforced.length) {
+    return new Permit(requester, enforced, { refusal: null, decisions })
   }
-  const refusal = refusalAmong(enforced)
-  return refusal === null
-    ? new Permit(requester, [], { refusal, decisions: [] })
-    : refused(refusal, enforced, requester)
-}
-
-function refused (
-  refusal: QuotaDecision,
-  enforced: readonly QuotaOfRequest[],
-  requester: Requester
-): Permit {
-  publishDecisions([refusal], requester)
-  return new Permit(requester, enforced, { refusal, decisions: [refusal] })
-}
-
-/**
- * Asks the shadow quotas of an admitted request, each on its own and at the same time, and waits
- * for them for a while. What is decided later is published, and settled like the others.
- */
-function besideShadows (
-  all: readonly QuotaOfRequest[],
-  enforced: readonly QuotaOfRequest[],
-  requester: Requester
-): Eventual<Permit> {
-  const shadows: Shadow[] = []
-  const waiting: PromiseLike<Permit>[] = []
-  for (const each of all) {
-    if (each.quota.isEnforced) continue
-    const permit = takeShadow(each, requester)
-    shadows.push({ quota: each.quota, permit })
-    if (isPromise(permit)) waiting.push(permit)
-  }
-  function decided (): Permit {
-    return new Permit(requester, enforced, { refusal: null, decisions: decisionsOf(all), shadows })
-  }
-  if (waiting.length === 0) return decided()
-  const asked = withTimeout(longestWaitForShadows, Promise.all(waiting), { timers })
-  return asked.then(decided, decided)
-}
-
-/** Takes the permit of a shadow quota, which refuses nothing. Neither throws nor rejects. */
-function takeShadow (each: QuotaOfRequest, requester: Requester): Eventual<Permit> {
-  function decided (): Permit {
-    const decisions = decisionsOf([each])
-    publishDecisions(decisions, requester)
-    return new Permit(requester, [each], { refusal: null, decisions })
-  }
-  function failed (error: unknown): Permit {
-    const message = 'a shadow quota could not decide on a request'
-    logFailure(requester.log, error, message, { quota: each.quota.name })
-    return new Permit(requester, [], { refusal: null, decisions: [] })
-  }
-  try {
-    const preparing = prepare([each], requester)
-    const permit = then(preparing, () => then(ask([each], requester), decided))
-    if (permit instanceof Permit) return permit
-    const deciding = permit.then((taken) => taken, failed)
-    requester.server.closing.waitFor(deciding)
-    return deciding
-  } catch (error) {
-    return failed(error)
-  }
-}
-
-function decisionsOf (quotas: readonly QuotaOfRequest[]): QuotaDecision[] {
-  const decisions: QuotaDecision[] = []
-  for (const { decision } of quotas) {
-    if (decision !== null) decisions.push(decision)
-  }
-  return decisions
+  const shadows = all.filter(({ quota }) => !quota.isEnforced)
+  return then(
+    takeShadows(shadows, requester),
+    (taken) =>
+      new Permit(requester, enforced, { refusal, decisions: decisionsOf(all), shadows: taken })
+  )
 }
 
 /** Decides on a request whose mark failed: refuses it, unless all quotas are in shadow mode. */
@@ -198,10 +125,16 @@ export function refuseUnmatched (
   requester: Requester
 ): Permit {
   const isEnforced = quotas.some((quota) => quota.isEnforced)
-  const unnamed = { name: null, unit: 'requests', period: null, window: null, isEnforced }
-  const outcome = { outcome: 'unavailable', reason: 'mark', callerKey: null } as const
+  const unnamed = { unit: 'requests', period: null, window: null, isEnforced }
   const { reference } = requester
-  const decision = uncounted(unnamed, { operation, reference }, 0, outcome)
+  const decision: QuotaDecision = {
+    outcome: 'unavailable',
+    reason: 'mark',
+    callerKey: null,
+    retryAfter: 1,
+    quota: null,
+    ...withoutStore(unnamed, { operation, reference }, 0)
+  }
   publishDecisions([decision], requester)
   const refusal = isEnforced ? decision : null
   return new Permit(requester, [], { refusal, decisions: [decision] })

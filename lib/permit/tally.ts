@@ -1,9 +1,8 @@
 import type { Caller } from '../caller/request-caller.js'
 import { logFailure } from '../log.js'
 import { required } from '../required.js'
-import { unlimited } from '../store/counter.js'
-import { acquireFrom } from '../store/checks.js'
-import type { Acquisition, Demand, Settled } from '../store/store.js'
+import type { Demand, Settled } from '../store/store.js'
+import { acquireBeyond } from './beyond.js'
 import type { Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
@@ -106,22 +105,11 @@ export class Tally {
     this.#beyond += amount
     this.#latestBeyond = null
     try {
-      const [acquisition] = await acquireFrom(this.#quota.store, [this.#demandBeyond(amount)])
-      const { receipt } = admittedBeyond(acquisition)
+      const counter = { ...this.#demand, ...this.#windowNow() }
+      const { receipt } = await acquireBeyond(this.#quota.store, counter, amount)
       this.#latestBeyond = { receipt, counts: amount }
     } catch (error) {
       this.#noteFailure(error)
-    }
-  }
-
-  #demandBeyond (amount: number): Demand {
-    return {
-      ...this.#demand,
-      ...this.#windowNow(),
-      limit: unlimited,
-      least: amount,
-      most: amount,
-      isEstimate: false
     }
   }
 
@@ -152,10 +140,4 @@ function lower (part: Part, excess: number): number {
   const less = Math.min(excess, part.counts)
   part.counts -= less
   return less
-}
-
-/** Throws unless a store has counted what has no limit. */
-function admittedBeyond (acquisition: Acquisition | null | undefined): Acquisition {
-  if (acquisition?.admitted === true) return acquisition
-  throw new TypeError('the quota store rejected a demand with the greatest limit')
 }

@@ -233,8 +233,7 @@ class WaitingRequest implements Waiting, OpenPermit {
       each.demand !== null && each.quota.store === store
     if (!this.#quotas.some(needsIt)) return
     for (const each of this.#quotas) {
-      const callerKey = each.demand?.callerKey ?? null
-      if (needsIt(each)) each.decideWithout({ outcome: 'unavailable', reason: 'store', callerKey })
+      if (needsIt(each)) each.fail('store')
       // What it was before does not refuse the request now.
       else if (each.isRefused) each.decision = null
     }
@@ -246,8 +245,7 @@ class WaitingRequest implements Waiting, OpenPermit {
   }
 
   close (): void {
-    const { callerKey } = required(this.#refusing.demand, 'the demand of a request that waits')
-    this.#refusing.decideWithout({ outcome: 'unavailable', reason: 'closing', callerKey })
+    this.#refusing.fail('closing')
     this.#finish()
   }
 

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { DecoratorError, OptionError, SecondRegistrationError, format } from '../errors.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
 import { MemoryQuotaStore } from '../store/memory/memory-store.js'
-import { assertStore } from '../store/checks.js'
+import { assertStore } from '../store/store-functions.js'
 import type { QuotaStore } from '../store/store.js'
 
 /**

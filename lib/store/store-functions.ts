@@ -1,5 +1,18 @@
-import { hasFunction } from '../option-checks.js'
+// Which functions a store has.
+import { hasFunction, withFunctions } from '../option-checks.js'
 import type { QuotaStore } from './store.js'
+
+/**
+ * Throws an `OptionError` with the name of the option or decorator unless the value has the
+ * functions.
+ */
+export function assertStore<Needed extends keyof QuotaStore = 'acquire'> (
+  value: unknown,
+  name: string,
+  ...needed: readonly Needed[]
+): asserts value is QuotaStore & Required<Pick<QuotaStore, Needed>> {
+  withFunctions('a store', 'acquire', ...needed)(value, name)
+}
 
 const optionalFunctions = [
   'settle',

@@ -3,13 +3,16 @@ import { MemoryQuotaStore, type MemoryQuotaStoreOptions } from '../store/memory/
 import { defaultMaxTrackedCallers, type QuotaStore } from '../store/store.js'
 import { callerRules, severalQuotasCallerRules } from './caller-rules.js'
 import { counterRules } from './counter-rules.js'
+import { onceRules } from './once-rules.js'
+import { placeCapRules, placeRules } from './place-rules.js'
 import type { Rules } from './rules.js'
-import { onceRules, settleCapRules, settleRules } from './settle-rules.js'
+import { settleCapRules, settleRules } from './settle-rules.js'
 import { severalQuotasCapRules, severalQuotasRules } from './several-quotas-rules.js'
 import { severalQuotasSettleRules } from './several-quotas-settle-rules.js'
 import { flat, places, type Steps, type StoreCall } from './steps.js'
 import { day, hour, minute, otherTokens, smallCap, TestQuota } from './test-quota.js'
 import { VirtualClock } from './virtual-clock.js'
+import { zoneRules } from './zone-rules.js'
 
 /** A caller cap that no check reaches. */
 const largeCap = defaultMaxTrackedCallers
@@ -38,6 +41,18 @@ type Applies = (store: QuotaStore) => boolean | Promise<boolean>
 const windowRules: Rules = { ...counterRules, ...settleRules }
 /** Those of a store that sweeps, with the small cap. */
 const windowCapRules: Rules = { ...callerRules, ...settleCapRules }
+/** Rules of places, of time zones and of several quotas. */
+const otherRules: Rules = {
+  ...placeRules,
+  ...zoneRules,
+  ...severalQuotasRules,
+  ...severalQuotasSettleRules
+}
+const otherCapRules: Rules = {
+  ...placeCapRules,
+  ...severalQuotasCallerRules,
+  ...severalQuotasCapRules
+}
 
 /**
  * Returns the checks of a store, one for each rule (docs/rules.md, "Store"): `for (const { name,
@@ -62,12 +77,10 @@ export function quotaStoreContract (
   const any = { cap: largeCap, applies: () => true }
   const once = { cap: largeCap, applies: takesOnce }
   const capped = { cap: smallCap, applies: hasSweeps }
-  const ofSeveral = { ...severalQuotasRules, ...severalQuotasSettleRules }
-  const ofSeveralAtCap = { ...severalQuotasCallerRules, ...severalQuotasCapRules }
   return [
-    ...checksOf(create, any, ofMinute, { ...windowRules, ...ofSeveral }),
+    ...checksOf(create, any, ofMinute, { ...windowRules, ...otherRules }),
     ...checksOf(create, once, ofMinute, onceRules),
-    ...checksOf(create, capped, ofMinute, { ...windowCapRules, ...ofSeveralAtCap }),
+    ...checksOf(create, capped, ofMinute, { ...windowCapRules, ...otherCapRules }),
     ...checksOf(create, any, ofHour, windowRules, ', in a quota with a window of one hour'),
     ...checksOf(create, capped, ofHour, windowCapRules, ', in a quota with a window of one hour'),
     ...checksOf(create, any, ofDay, windowRules, ', in a quota with a window of one day'),

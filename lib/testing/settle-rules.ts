@@ -1,7 +1,7 @@
 import { unlimited } from '../store/counter.js'
 import type { Rules } from './rules.js'
-import { lower, range, settle, simultaneous, type Steps } from './steps.js'
-import { all, later, minute, overflowing, own, tracked, type TestQuota } from './test-quota.js'
+import { lower, settle } from './steps.js'
+import { all, later, minute, overflowing, own, tracked } from './test-quota.js'
 
 /** The rules of settling in any quota with a window. */
 export const settleRules: Rules = {
@@ -35,7 +35,15 @@ export const settleRules: Rules = {
   ) => {
     const largest = quota.hold(1, unlimited)
     const other = quota.hold(1, 5)
-    return [largest, other, settle(largest), quota.peek(1), quota.list(), settle(other), see(quota)]
+    return [
+      largest,
+      other,
+      settle(largest),
+      quota.peek(1),
+      quota.list(),
+      settle(other),
+      quota.see(1)
+    ]
   },
 
   'a settlement lowers what is counted and what is held by its amounts, each time': (quota) => {
@@ -51,9 +59,9 @@ export const settleRules: Rules = {
     return [
       estimate,
       exact,
-      amounts.map((less) => [lower(estimate, less), see(quota)]),
+      amounts.map((less) => [lower(estimate, less), quota.see(1)]),
       lower(exact, { count: 3, held: 0 }),
-      see(quota)
+      quota.see(1)
     ]
   },
 
@@ -66,11 +74,11 @@ export const settleRules: Rules = {
       second,
       withoutEstimate,
       settle(first, 3),
-      see(quota),
+      quota.see(1),
       settle(withoutEstimate, 4),
-      see(quota),
+      quota.see(1),
       settle(second, 9),
-      see(quota)
+      quota.see(1)
     ]
   },
 
@@ -87,9 +95,9 @@ export const settleRules: Rules = {
       quota.acquire(1, unlimited, 20),
       quota.hold(1, 7),
       settle(first, 4),
-      see(quota),
+      quota.see(1),
       lower(second, { count: 2, held: 0 }),
-      see(quota),
+      quota.see(1),
       quota.window - 1,
       third,
       1,
@@ -97,67 +105,6 @@ export const settleRules: Rules = {
       quota.peek(1),
       quota.count(1)
     ]
-  }
-}
-
-/** Reads what is counted and held. */
-function see (quota: TestQuota): Steps {
-  return [quota.peek(1), quota.list(), quota.count(1)]
-}
-
-/** The rules of settlements that are applied once, of a store that takes the text for it. */
-export const onceRules: Rules = {
-  'a settlement with a text is applied the first time only': (quota) => {
-    const first = quota.hold(1, 9)
-    const other = quota.hold(2, 9)
-    const less = { count: 2, held: 2 }
-    return [
-      first,
-      other,
-      ['a', 'a', 'b', 'a', 'b'].map((text) => [lower(first, less, text), see(quota)]),
-      // Another receipt with the same text.
-      [1, 2].map(() => [lower(other, less, 'a'), quota.count(2)]),
-      lower(first, { count: 0, held: 0 }, 'c'),
-      lower(first, less, 'c'),
-      lower(first, { count: 1, held: 1 }),
-      see(quota)
-    ]
-  },
-
-  'a settlement with a text is remembered until the window is over, and then not applied': (
-    quota
-  ) => {
-    const less = { count: 1, held: 1 }
-    const first = quota.hold(1, 5)
-    const later = quota.hold(1, 5)
-    const forgotten = quota.hold(2, 5)
-    return [
-      first,
-      lower(first, less, 'a'),
-      quota.window - 1,
-      lower(first, less, 'a'),
-      lower(first, less, 'b'),
-      1,
-      ['a', 'c'].map((text) => lower(first, less, text)),
-      later,
-      ['a', 'c'].map((text) => lower(first, less, text)),
-      see(quota),
-      // A text is of one window.
-      lower(later, less, 'a'),
-      see(quota),
-      forgotten,
-      quota.forget(2),
-      lower(forgotten, less, 'a'),
-      quota.acquire(2),
-      lower(forgotten, less, 'a'),
-      quota.count(2)
-    ]
-  },
-
-  'of simultaneous settlements with the same text, one is applied': (quota) => {
-    const first = quota.hold(1, 40)
-    const settlements = range(16).map(() => lower(first, { count: 2, held: 2 }, 'a'))
-    return [first, simultaneous(...settlements), see(quota)]
   }
 }
 

@@ -1,14 +1,11 @@
 import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
 import type { Rules } from './rules.js'
-import { lower, range, request, settle, simultaneous, type Steps, type StoreCall } from './steps.js'
+import { range, request, simultaneous, type Steps, type StoreCall } from './steps.js'
 import {
   all,
   budget,
   day,
-  hour,
-  jobs,
-  later,
   minute,
   otherTokens,
   overflowing,
@@ -34,97 +31,7 @@ function countsOf (number: number): Steps {
   return fourQuotas.map((quota) => quota.count(number))
 }
 
-// Its windows are open in `list`, which compares their ends with the wall clock.
-const tomorrow = Date.now() + day
-
-/**
- * A quota of the days of a time zone.
- *
- * @param start When the day begins, in milliseconds from a first day.
- * @param length How long it lasts.
- */
-function zoned (start: number, length = day): TestQuota {
-  const begins = tomorrow + start
-  const counters = 'budget.microdollars.day.Europe/Berlin'
-  return new TestQuota(counters, 25 * hour, 'microdollars', { start: begins, end: begins + length })
-}
-
-const placeRules: Rules = {
-  'takes a place if there are fewer concurrent requests than the limit, and frees it once': () => [
-    placesOf(streams),
-    placesOf(jobs)
-  ],
-
-  'peek and list return the number of concurrent requests, and forget keeps them': () => {
-    const first = streams.acquire(1)
-    const second = streams.acquire(1)
-    const read = [streams.peek(1), streams.list()]
-    return [read, first, second, read, streams.forget(1), read, settle(first), settle(second), read]
-  },
-
-  'frees each of many places once, also if they are settled together': () => {
-    const requests = range(32).map(() => streams.acquire(1))
-    const settlements = requests.slice(16).map((each) => settle(each))
-    return [
-      simultaneous(...requests),
-      simultaneous(...settlements, ...settlements),
-      streams.count(1),
-      simultaneous(...settlements, streams.acquire(1)),
-      streams.count(1)
-    ]
-  }
-}
-
-function placesOf (quota: TestQuota): Steps {
-  const taken = [2, 2, 2, 1, 3].map((limit) => quota.acquire(1, limit))
-  const freed = [...taken, ...taken].reverse().map((place) => [settle(place), quota.count(1)])
-  return [taken, quota.visit([2, 1]), freed, quota.count(2)]
-}
-
-const zoneRules: Rules = {
-  'a window of a time zone lasts until a day begins at its end or later, whatever the time': () => [
-    range(15).map(() => [2 * hour, zoned(0).acquire(1)]),
-    [-day, -1, 1, day - 1].map((start) => zoned(start).acquire(1)),
-    zoned(day - 1, 3 * day).acquire(1),
-    zoned(day).acquire(1),
-    zoned(0).acquire(1),
-    zoned(day).acquire(1, 3),
-    zoned(2 * day, 23 * hour).acquire(1),
-    zoned(2 * day + 23 * hour, 25 * hour).acquire(1),
-    zoned(10 * day).acquire(1)
-  ],
-
-  'a caller whose time zone changes gets no second window for the same hours': () => [
-    zoned(0).acquire(1),
-    [10 * hour, -10 * hour, 14 * hour, 0].map((start) => zoned(start).acquire(1, 3)),
-    zoned(38 * hour).acquire(1, 3),
-    [day, 2 * day, 62 * hour].map((start) => zoned(start).acquire(1, 1))
-  ],
-
-  'peek, list, forget and settlements follow the windows of a time zone': () => {
-    const first = zoned(0).hold(1, 3)
-    const second = zoned(0).hold(1, 2)
-    return [
-      first,
-      [-hour, 0, day - 1, day].map((start) => zoned(start).peek(1)),
-      zoned(0).list(),
-      second,
-      settle(first, 1),
-      zoned(0).count(1),
-      zoned(day).acquire(1),
-      settle(second, 0),
-      zoned(day).peek(1),
-      lower(first, { count: 1, held: 0 }),
-      zoned(day).count(1),
-      zoned(day).list(),
-      zoned(day).forget(1),
-      zoned(day).peek(1),
-      zoned(day).count(1)
-    ]
-  }
-}
-
-const severalRules: Rules = {
+const stepRules: Rules = {
   'counts each demand of a request, also for different callers, if all of them have room': (
     quota
   ) => {
@@ -206,14 +113,9 @@ const severalRules: Rules = {
   ]
 }
 
-/**
- * The rules of concurrent requests, of time zones and of requests with several demands
- * (docs/rules.md, "Several quotas").
- */
+/** The rules of requests with several demands (docs/rules.md, "Several quotas"). */
 export const severalQuotasRules: Rules = {
-  ...placeRules,
-  ...zoneRules,
-  ...severalRules,
+  ...stepRules,
   [raceRule('on new counters')]: () => race(1, 0, []),
   [raceRule('on existing counters')]: () => race(1, 0, visitEach()),
   [raceRule('at the start of a window')]: () => race(1, 0, [visitEach(), day])
@@ -221,13 +123,6 @@ export const severalQuotasRules: Rules = {
 
 /** The same at the caller cap. */
 export const severalQuotasCapRules: Rules = {
-  'places have no caller cap, and no overflow counter': () => [
-    [all, later].map((numbers) => [streams.visit(numbers, 1), streams.inspect()]),
-    streams.visit(all, 1),
-    streams.peek(...all),
-    streams.list()
-  ],
-
   [raceRule('on overflow counters')]: () => {
     const [caller = 1] = overflowing
     const visits = fourQuotas.slice(0, 3).map((quota) => quota.visit(all))

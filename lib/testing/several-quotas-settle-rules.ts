@@ -29,20 +29,20 @@ export const severalQuotasSettleRules: Rules = {
       untilNextPeriod,
       // Before another request is counted in the new period.
       settle(early, 1),
-      heldNow(tokens),
+      tokens.see(1),
       second,
       third,
       settle(second, 1),
-      heldNow(tokens),
+      tokens.see(1),
       period,
-      heldNow(tokens),
+      tokens.see(1),
       settle(first, 1),
-      heldNow(tokens),
+      tokens.see(1),
       tokens.hold(1, 6),
       settle(third, 2),
-      heldNow(tokens),
+      tokens.see(1),
       period,
-      heldNow(tokens)
+      tokens.see(1)
     ]
   },
 
@@ -53,13 +53,13 @@ export const severalQuotasSettleRules: Rules = {
     tokens.hold(1, 2),
     tokens.window,
     tokens.acquire(1, unlimited, 20),
-    heldNow(tokens)
+    tokens.see(1)
   ],
 
   'an estimate that is no longer held is settled like any other': () => {
     const first = tokens.hold(1, 3)
     const second = tokens.hold(1, 4)
-    return [first, 2 * period, second, settle(first, 1), heldNow(tokens), settle(second, 1)]
+    return [first, 2 * period, second, settle(first, 1), tokens.see(1), settle(second, 1)]
   },
 
   'settles each demand of a request': () => {
@@ -96,11 +96,6 @@ export const severalQuotasSettleRules: Rules = {
   ]
 }
 
-/** What is held, as each function returns it. */
-function heldNow (quota: TestQuota): Steps {
-  return [quota.peek(1), quota.list(), quota.count(1)]
-}
-
 /** Reads what is held just before and after each change. */
 function heldForTwoPeriods (quota: TestQuota): Steps {
   return [
@@ -111,21 +106,21 @@ function heldForTwoPeriods (quota: TestQuota): Steps {
     1,
     quota.hold(1, 4),
     period - 1,
-    heldNow(quota),
+    quota.see(1),
     1,
-    heldNow(quota),
+    quota.see(1),
     quota.hold(1, 1),
-    heldNow(quota),
+    quota.see(1),
     2 * period - 1,
     // A request would note the period, and could hide that a store knows a third one.
     [quota.peek(1), quota.list()],
     1,
-    heldNow(quota),
+    quota.see(1),
     quota.hold(1, 4),
     2 * period,
     // The next request of the caller does not hold the last one again.
     quota.hold(1, 6),
-    heldNow(quota)
+    quota.see(1)
   ]
 }
 

@@ -1,5 +1,5 @@
 import { doesNotThrow, ok } from 'node:assert/strict'
-import { assertAcquisitions } from '../store/checks.js'
+import { assertAcquisitions } from '../store/result-checks.js'
 import { haveRoom, settled } from '../store/side-by-side.js'
 import type { Acquisition, Demand, QuotaStore, Settled } from '../store/store.js'
 

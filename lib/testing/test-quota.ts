@@ -102,6 +102,11 @@ export class TestQuota {
     return this.window === concurrent ? [found, settle(found)] : [found]
   }
 
+  /** Reads what is counted and held for a caller, by each function that returns it. */
+  see (number: number): Steps {
+    return [this.peek(number), this.list(), this.count(number)]
+  }
+
   /** Settles a request, and finds what is then counted for the caller. */
   settleAndCount (number: number, settled: StoreCall, used: number): Steps {
     return [settle(settled, used), this.count(number)]

@@ -6,27 +6,17 @@ import quotaPlugin, {
   callerKey,
   MemoryQuotaStore,
   quotaDecisions,
-  tokenAuthentication,
+  localAuthentication,
   type QuotaDefinition,
   type QuotaOptions
 } from '../../lib/index.js'
-import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
-import {
-  alice,
-  analyze,
-  asAlice,
-  bob,
-  captureLog,
-  createService,
-  published,
-  statuses
-} from '../support/service.js'
-import { setWallClock } from '../support/wall-clock.js'
+import { published } from '../support/published.js'
+import { asAlice, createServer, nobody } from '../support/server.js'
+import { setWallClock } from '../support/time.js'
 
-const operation = { method: 'POST', path: '/api/analyze' }
-const aliceKey = callerKey(tokenAuthentication(alice))
+const operation = { method: 'POST', path: '/run' }
+const aliceKey = callerKey(localAuthentication('alice'))
 const away = Object.assign(new Error('away'), { statusCode: 500 })
 
 t.test('quotaDecisions is the channel fastify-llm-quota:decision', async (t) => {
@@ -47,17 +37,23 @@ const uncounted = {
   overflow: false
 }
 const counted = { callerKey: aliceKey, count: 1, held: 0, windowRemaining: 60_000, overflow: false }
-const outcomes: [string, QuotaOptions, object | null, object, number][] = [
+const outcomes: [string, QuotaOptions, caller: string, object, number][] = [
   [
     'admitted',
     { perMinute: 2 },
-    alice,
+    'alice',
     { limit: 2, ...counted, granted: 1, retryAfter: null },
     200
   ],
-  ['rejected', { perMinute: -1 }, alice, { limit: 1, ...counted, granted: 0, retryAfter: 60 }, 429],
-  ['unauthenticated', {}, null, { limit: 10, callerKey: null, ...uncounted }, 401],
-  ['disabled', { perMinute: 0 }, alice, { limit: 0, callerKey: null, ...uncounted }, 200],
+  [
+    'rejected',
+    { perMinute: -1 },
+    'alice',
+    { limit: 1, ...counted, granted: 0, retryAfter: 60 },
+    429
+  ],
+  ['unauthenticated', {}, '', { limit: 10, callerKey: null, ...uncounted }, 401],
+  ['disabled', { perMinute: 0 }, 'alice', { limit: 0, callerKey: null, ...uncounted }, 200],
   [
     'unavailable',
     {
@@ -67,7 +63,7 @@ const outcomes: [string, QuotaOptions, object | null, object, number][] = [
         }
       }
     },
-    alice,
+    'alice',
     { limit: 10, callerKey: aliceKey, ...uncounted, retryAfter: 1 },
     503
   ]
@@ -77,13 +73,13 @@ t.test(
   'one message is published for each protected request, with each of the five outcomes',
   async (t) => {
     for (const mode of ['enforce', 'shadow'] as const) {
-      for (const [outcome, options, claims, fields, status] of outcomes) {
-        const store = new MemoryQuotaStore({ clock: new VirtualClock().now })
-        const app = await createService({ mode, store, ...options })
-        if (outcome === 'rejected') await analyze(app, claims)
-        let response: Awaited<ReturnType<typeof analyze>> | undefined
+      for (const [outcome, options, caller, fields, status] of outcomes) {
+        const { ask } = await createServer({ mode, ...options })
+        const headers = { 'x-caller': caller }
+        if (outcome === 'rejected') await ask({ headers })
+        let response: Awaited<ReturnType<typeof ask>> | undefined
         const messages = await published(async () => {
-          response = await analyze(app, claims)
+          response = await ask({ headers })
         })
         t.equal(response?.statusCode, mode === 'shadow' ? 200 : status, `${mode}: ${outcome}`)
         t.equal(messages.length, 1)
@@ -150,9 +146,8 @@ t.test("an unavailable decision has the caller's key if the caller is known", as
     ['authentication', { authentication: () => Promise.reject(away) }, null]
   ]
   for (const [reason, definition, callerKey] of failing) {
-    const operations = [operation]
-    const app = await createService({ quotas: { chat: { ...definition, operations } } })
-    const messages = await published(async () => analyze(app, alice))
+    const { ask } = await createServer({ quotas: { chat: definition } })
+    const messages = await published(ask)
     matchExactly(t, messages, [{ decision: { outcome: 'unavailable', reason, callerKey } }])
   }
 })
@@ -169,7 +164,7 @@ const waits: [what: string, definition: QuotaDefinition, isRunning: boolean, num
 for (const [what, definition, isRunning, seconds] of waits) {
   t.test(`retryAfter, Retry-After and t are the same number, and tell when: ${what}`, async (t) => {
     setWallClock(t)('2026-11-25T12:00Z')
-    const { ask, begin } = await createHost('quota', {
+    const { ask, begin } = await createServer({
       quotas: { quota: definition },
       rateLimitHeaders: 'draft-10'
     })
@@ -233,10 +228,9 @@ for (const mode of ['enforce', 'shadow'] as const) {
   t.test(
     `a refusal in the mode ${mode} is logged at debug with its decision and a short caller key`,
     async (t) => {
-      const log = captureLog('debug')
-      const app = await createService({ mode, perMinute: 1 }, { logger: log.logger })
-      await statuses(app, alice, 2)
-      await analyze(app, null)
+      const { statuses, log } = await createServer({ mode, perMinute: 1, logged: 'debug' })
+      await statuses(2)
+      await statuses(1, nobody)
       const enforced = mode === 'enforce'
       const lines = log.lines.filter(({ outcome }) => outcome !== undefined)
       const msg = enforced ? 'the quota refuses the request' : 'the quota would refuse the request'
@@ -263,7 +257,7 @@ for (const mode of ['enforce', 'shadow'] as const) {
         }
       ])
       t.equal(lines.length, 2, 'an admitted request leaves no line')
-      t.notMatch(JSON.stringify(log.lines), 'identity.example')
+      t.notMatch(JSON.stringify(log.lines), 'alice')
     }
   )
 }
@@ -271,14 +265,11 @@ for (const mode of ['enforce', 'shadow'] as const) {
 t.test(
   'a decision by the overflow counter says so, and the first one causes one warning',
   async (t) => {
-    const log = captureLog('debug')
-    const app = await createService(
-      { store: new MemoryQuotaStore({ maxTrackedCallers: 1 }) },
-      { logger: log.logger }
-    )
+    const store = new MemoryQuotaStore({ maxTrackedCallers: 1 })
+    const { statuses, log } = await createServer({ store, logged: 'debug' })
     const messages = await published(async () => {
-      for (const claims of [alice, bob, alice, { ...alice, sub: 'carol' }, bob]) {
-        await analyze(app, claims)
+      for (const caller of ['alice', 'bob', 'alice', 'carol', 'bob']) {
+        await statuses(1, { 'x-caller': caller })
       }
     })
     matchExactly(
@@ -295,13 +286,12 @@ t.test(
 )
 
 t.test('the overflow counter of each quota is warned of once', async (t) => {
-  const log = captureLog()
   const store = new MemoryQuotaStore({ maxTrackedCallers: 1 })
-  const { ask } = await createHost(
-    ['default', 'chat'],
-    { store, quotas: { chat: {} } },
-    { logger: log.logger }
-  )
+  const { ask, log } = await createServer({
+    mark: ['default', 'chat'],
+    store,
+    quotas: { chat: {} }
+  })
   for (const caller of ['alice', 'bob', 'carol']) await ask({ headers: { 'x-caller': caller } })
   const msg = /maxTrackedCallers.*this warning is not repeated$/
   matchExactly(t, log.problems(), [
@@ -319,24 +309,13 @@ t.test(
       [{ cookie: 'session=1' }, 1],
       [{ authorization: 'Basic YTpi' }, 1]
     ] as const) {
-      const log = captureLog()
-      const app = await createService(
-        { authentication: () => null },
-        { logger: log.logger },
-        {
-          // What verifies tokens in this service leaves other credentials alone.
-          before: (app) =>
-            app.addHook('onRequest', async (request) => {
-              Object.assign(request.headers, headers)
-            })
-        }
-      )
-      t.same(await statuses(app, null, 2), [401, 401])
+      const { statuses, log } = await createServer({ authentication: () => null })
+      t.same(await statuses(2, headers), [401, 401])
       const warning = {
         level: 40,
         reason: 'no-authentication',
         quota: 'default',
-        operation: { path: '/api/analyze' },
+        operation: { path: '/run' },
         msg: /carries credentials.*verify them in onRequest or preValidation/
       }
       matchExactly(t, log.problems(), Array(count).fill(warning), JSON.stringify(headers))

@@ -5,16 +5,12 @@ import { Readable } from 'node:stream'
 import { parseList } from 'structured-headers'
 import t from 'tap'
 import {
-  MemoryQuotaStore,
-  protectedOperations,
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
-import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
-import { alice, analyze, asAlice, createService, statuses } from '../support/service.js'
+import { asAlice, createServer } from '../support/server.js'
 
 /** Parses both fields with an independent parser of structured fields: names and parameters. */
 function fields (headers: Record<string, unknown>): unknown {
@@ -37,20 +33,15 @@ const alone: QuotaOptions = { rateLimitHeaders: 'draft-10', authentication: asAl
 t.test(
   'the responses to admitted and rejected requests have both fields, and t is equal to Retry-After',
   async (t) => {
-    const clock = new VirtualClock()
-    const app = await createService({
-      rateLimitHeaders: 'draft-10',
-      perMinute: 2,
-      store: new MemoryQuotaStore({ clock: clock.now })
-    })
-    const first = await analyze(app, alice)
+    const { ask, clock } = await createServer({ rateLimitHeaders: 'draft-10', perMinute: 2 })
+    const first = await ask()
     t.equal(first.headers['ratelimit-policy'], '"default";q=2;w=60')
     t.equal(first.headers.ratelimit, '"default";r=1;t=60')
     t.same(fields(first.headers), left(1, 60))
     clock.advance(17_001)
-    t.same(fields((await analyze(app, alice)).headers), left(0, 43))
+    t.same(fields((await ask()).headers), left(0, 43))
     clock.advance(42_000)
-    const rejected = await analyze(app, alice)
+    const rejected = await ask()
     t.equal(rejected.statusCode, 429)
     t.same(fields(rejected.headers), left(0, 1))
     t.equal(rejected.headers['retry-after'], '1')
@@ -58,12 +49,11 @@ t.test(
 )
 
 t.test('w is a whole number of seconds, rounded up, as the draft requires', async (t) => {
-  const app = await createService({
+  const { ask } = await createServer({
     rateLimitHeaders: 'draft-10',
-    operations: [],
-    quotas: { own: { operations: protectedOperations, limit: 5, window: 1_500 } }
+    quotas: { own: { limit: 5, window: 1_500 } }
   })
-  const { headers } = await analyze(app, alice)
+  const { headers } = await ask()
   t.equal(headers['ratelimit-policy'], '"own";q=5;w=2')
 })
 
@@ -71,15 +61,15 @@ t.test(
   'r is never negative, and no number exceeds the range of an Integer in structured fields',
   async (t) => {
     const preferences = new Map<string, unknown>([['rate-limit.per-minute', 3]])
-    const app = await createService({ rateLimitHeaders: 'draft-10', preferences })
-    await statuses(app, alice, 3)
+    const { ask, statuses } = await createServer({ rateLimitHeaders: 'draft-10', preferences })
+    await statuses(3)
     preferences.set('rate-limit.per-minute', 1)
-    matchExactly(t, fields((await analyze(app, alice)).headers), {
+    matchExactly(t, fields((await ask()).headers), {
       policy: [['default', { q: 1 }]],
       state: [['default', { r: 0 }]]
     })
     preferences.set('rate-limit.per-minute', Number.MAX_SAFE_INTEGER)
-    matchExactly(t, fields((await analyze(app, alice)).headers), {
+    matchExactly(t, fields((await ask()).headers), {
       policy: [['default', { q: 999_999_999_999_999 }]],
       state: [['default', { r: 999_999_999_999_999 }]]
     })
@@ -93,20 +83,21 @@ t.test('a response has no fields if nothing was counted or enforced', async (t) 
     },
     settle () {}
   }
-  const failing = { operations: protectedOperations, store }
-  const without: [string, QuotaOptions, object | null, number][] = [
-    ['the option is unset', {}, alice, 200],
-    ['the request is not authenticated', { rateLimitHeaders: 'draft-10' }, null, 401],
-    ['the quota is disabled', { rateLimitHeaders: 'draft-10', perMinute: 0 }, alice, 200],
-    ['shadow mode', { rateLimitHeaders: 'draft-10', mode: 'shadow' }, alice, 200],
-    ['one of two stores fails', { rateLimitHeaders: 'draft-10', quotas: { failing } }, alice, 503]
+  const without: [string, QuotaOptions, caller: string, number][] = [
+    ['the option is unset', { rateLimitHeaders: undefined }, 'alice', 200],
+    ['the request is not authenticated', {}, '', 401],
+    ['the quota is disabled', { perMinute: 0 }, 'alice', 200],
+    ['shadow mode', { mode: 'shadow' }, 'alice', 200],
+    ['one of two stores fails', { quotas: { failing: { store } } }, 'alice', 503]
   ]
-  for (const [what, options, claims, status] of without) {
-    const response = await analyze(await createService(options), claims)
+  for (const [what, options, caller, status] of without) {
+    const mark = options.quotas === undefined ? 'default' : ['default', 'failing']
+    const { ask } = await createServer({ rateLimitHeaders: 'draft-10', mark, ...options })
+    const response = await ask({ headers: { 'x-caller': caller } })
     t.equal(response.statusCode, status)
     t.notOk('ratelimit' in response.headers || 'ratelimit-policy' in response.headers, what)
   }
-  const app = await createService({ rateLimitHeaders: 'draft-10' })
+  const { app } = await createServer({ rateLimitHeaders: 'draft-10' })
   app.get('/other', async () => 'ran')
   t.notOk('ratelimit' in (await app.inject('/other')).headers, 'a request that is not subject')
 })
@@ -114,7 +105,7 @@ t.test('a response has no fields if nothing was counted or enforced', async (t) 
 t.test(
   'streams and hijacked replies have the fields, and a handler can replace or remove them',
   async (t) => {
-    const app = await createService({ ...alone, perMinute: 100 })
+    const { app } = await createServer({ ...alone, perMinute: 100 })
     t.teardown(() => app.close())
     const quota = true
     app.get('/stream', { config: { quota } }, async (_request, reply) =>
@@ -147,28 +138,27 @@ t.test(
 t.test(
   'a response that the host has begun before the decision has no fields, and continues',
   async (t) => {
-    const app = await createService(
-      { ...alone, preferences: { get: async () => 2 } },
-      {},
-      {
-        handler: (_request, reply) => {
-          reply.hijack()
-          reply.raw.end('host')
-        }
+    const { app, ask } = await createServer({
+      ...alone,
+      preferences: { get: async () => 2 },
+      handler: (_request, reply) => {
+        reply.hijack()
+        reply.raw.end('host')
       }
-    )
+    })
     app.addHook('preValidation', async (_request, reply) => {
       reply.raw.writeHead(200)
       reply.raw.write('of the ')
     })
-    const response = await analyze(app, null)
+    const response = await ask()
     t.equal(response.body, 'of the host')
     t.notOk('ratelimit' in response.headers)
   }
 )
 
 t.test('a quota with rateLimitHeaders false has no item in the headers', async (t) => {
-  const { ask } = await createHost(['default', 'service'], {
+  const { ask } = await createServer({
+    mark: ['default', 'service'],
     quotas: { service: { perMinute: 90, rateLimitHeaders: false } },
     rateLimitHeaders: 'draft-10'
   })
@@ -180,7 +170,7 @@ t.test('a quota with rateLimitHeaders false has no item in the headers', async (
 })
 
 t.test('without rateLimitHeaders, refuse leaves the headers of the host alone', async (t) => {
-  const { app } = await createHost([], { quotas: { none: { perMinute: () => 0 } } })
+  const { app } = await createServer({ mark: [], quotas: { none: { perMinute: () => 0 } } })
   app.post('/call', async (request, reply) => {
     reply.raw.setHeader('RateLimit', '"of-the-host";r=1')
     const permit = await app.quotaAcquire(request, 'none')

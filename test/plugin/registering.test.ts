@@ -6,7 +6,7 @@ import * as entry from '../../lib/index.js'
 import quotaPlugin, { MemoryQuotaStore } from '../../lib/index.js'
 import quotaMetricsPlugin from '../../lib/metrics.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { asAlice, createService, statuses } from '../support/service.js'
+import { asAlice, createServer, nobody } from '../support/server.js'
 
 t.test(
   'the entry point exports the plugin as default and by name; it declares its name and the ' +
@@ -47,7 +47,7 @@ t.test('the plugin adds the decorators of the contract only', async (t) => {
   )
   const preferences = new Map()
   t.equal(
-    (await createService({ preferences })).getDecorator('preferences'),
+    (await createServer({ preferences })).app.getDecorator('preferences'),
     preferences,
     'preferences are decorated if the option is set'
   )
@@ -228,9 +228,9 @@ t.test(
       unset
     ] as const
     for (const options of valid) {
-      const app = await createService(Object(options))
+      const { app, statuses } = await createServer(Object(options))
       t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
-      t.same(await statuses(app, null, 1), [401])
+      t.same(await statuses(1, nobody), [401])
     }
   }
 )
@@ -353,7 +353,9 @@ for (const [what, options, message] of failing) {
       })
       await app.ready()
       matchExactly(t, errors, [{ message }])
-      t.same(await statuses(app, null, 2), [200, 429])
+      const request = { method: 'POST', url: '/api/analyze' } as const
+      const responses = [await app.inject(request), await app.inject(request)]
+      t.same(responses.map(({ statusCode }) => statusCode), [200, 429])
     }
   )
 }

@@ -4,7 +4,6 @@ import Fastify from 'fastify'
 import t from 'tap'
 import quotaPlugin, { quotaResponses } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { analyze } from '../support/service.js'
 
 interface Described {
   readonly description: string
@@ -94,16 +93,18 @@ t.test(
     })
     await app.register(quotaPlugin)
     app.post('/api/analyze', { schema: { response: quotaResponses } }, async () => 'ran')
+    const analyze = async (headers = {}) =>
+      app.inject({ method: 'POST', url: '/api/analyze', headers })
     t.equal(
-      (await analyze(app, null)).body,
+      (await analyze()).body,
       '{"error":"Authentication is required for this LLM operation.","status":401}'
     )
-    t.same((await analyze(app, null, { headers: { 'x-fails': 'yes' } })).json(), {
+    t.same((await analyze({ 'x-fails': 'yes' })).json(), {
       statusCode: 401,
       code: 'OF_THE_HOST',
       error: 'Unauthorized',
       message: 'no such token'
     })
-    t.same((await analyze(app, null, { headers: { 'x-fails': 'own' } })).json(), own)
+    t.same((await analyze({ 'x-fails': 'own' })).json(), own)
   }
 )

@@ -9,32 +9,26 @@ import {
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
 import { RemoteStore } from '../support/remote-store.js'
-import { alice, analyze, bearer, bob, captureLog, createService } from '../support/service.js'
+import { createServer } from '../support/server.js'
 
 async function service (options: QuotaOptions = {}) {
   const clock = new VirtualClock()
-  const log = captureLog()
-  const app = await createService(
-    {
-      perMinute: 2,
-      store: new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 1 }),
-      ...options
-    },
-    { logger: log.logger }
-  )
+  const { app, ask, log } = await createServer({
+    mark: 'default',
+    perMinute: 2,
+    store: new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 1 }),
+    ...options
+  })
   app.get<{ Querystring: { name?: string } }>('/api/quota', async (request) => ({
     standing: await app.quotaStanding(request, request.query.name)
   }))
-  const standing = async (claims: object | null, query = '') => {
-    const response = await app.inject({
-      url: `/api/quota${query}`,
-      headers: claims === null ? {} : bearer(app, claims)
-    })
+  const standing = async (caller = 'alice', query = '') => {
+    const headers = { 'x-caller': caller }
+    const response = await app.inject({ url: `/api/quota${query}`, headers })
     return response.statusCode === 200 ? response.json().standing : response.json()
   }
-  return { app, clock, log, standing }
+  return { app, ask, clock, log, standing }
 }
 
 t.test(
@@ -45,8 +39,8 @@ t.test(
       Date.now = now
     })
     Date.now = () => 1_764_000_000_000
-    const { app, clock, standing } = await service()
-    t.same(await standing(alice), {
+    const { app, ask, clock, standing } = await service()
+    t.same(await standing(), {
       quota: 'default',
       unit: 'requests',
       period: 'minute',
@@ -60,10 +54,10 @@ t.test(
       overflow: false
     })
     t.same(app.quotaStore.inspect?.('default'), { trackedCallers: 0, sweeps: 0 })
-    await analyze(app, alice)
+    await ask()
     clock.advance(1_000)
     for (let time = 0; time < 3; time++) {
-      t.same(await standing(alice), {
+      t.same(await standing(), {
         quota: 'default',
         unit: 'requests',
         period: 'minute',
@@ -77,41 +71,41 @@ t.test(
         overflow: false
       })
     }
-    await analyze(app, bob)
-    t.match(await standing(bob), { count: 1, overflow: true })
+    await ask({ headers: { 'x-caller': 'bob' } })
+    t.match(await standing('bob'), { count: 1, overflow: true })
   }
 )
 
 t.test('resetsAt is a whole number of milliseconds, whatever the clock of the store', async (t) => {
-  const { app, clock, standing } = await service()
-  await analyze(app, alice)
+  const { ask, clock, standing } = await service()
+  await ask()
   clock.advance(0.25)
-  const { windowRemaining, resetsAt } = await standing(alice)
+  const { windowRemaining, resetsAt } = await standing()
   t.equal(windowRemaining, 59_999.75)
   t.ok(Number.isInteger(resetsAt), String(resetsAt))
 })
 
 t.test('remaining is never negative, and null if the limit is 0', async (t) => {
   const preferences = new Map<string, unknown>()
-  const { app, standing } = await service({
+  const { ask, standing } = await service({
     preferences: { get: async (key) => preferences.get(key) }
   })
-  await analyze(app, alice)
-  await analyze(app, alice)
+  await ask()
+  await ask()
   for (const [value, limit, remaining] of [[1, 1, 0], [-5, 1, 0], [0, 0, null], [9, 9, 7]]) {
     preferences.set('rate-limit.per-minute', value)
-    t.match(await standing(alice), { limit, count: 2, remaining })
+    t.match(await standing(), { limit, count: 2, remaining })
   }
 })
 
 t.test('quotaStanding returns null if there is no caller', async (t) => {
-  t.equal(await (await service()).standing(null), null)
+  t.equal(await (await service()).standing(''), null)
   const { standing, log } = await service({
     authentication: async () => {
       throw Object.assign(new Error('expired'), { statusCode: 401 })
     }
   })
-  t.equal(await standing(alice), null)
+  t.equal(await standing(), null)
   matchExactly(t, log.problems(), [
     { level: 50, msg: /authentication of the request could not be read/ }
   ])
@@ -120,7 +114,7 @@ t.test('quotaStanding returns null if there is no caller', async (t) => {
 t.test('quotaStanding rejects if the quota does not exist', async (t) => {
   const { standing } = await service({ quotas: { chat: {} } })
   for (const name of ['search', '__proto__', 'constructor']) {
-    matchExactly(t, await standing(alice, `?name=${name}`), {
+    matchExactly(t, await standing('alice', `?name=${name}`), {
       code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
       message:
         'fastify-llm-quota: quotaStanding must name an existing quota (default, chat); it ' +
@@ -159,7 +153,7 @@ t.test(
     ]
     for (const options of failing) {
       const { standing, log } = await service(options)
-      matchExactly(t, await standing(alice), {
+      matchExactly(t, await standing(), {
         statusCode: 503,
         code: 'FST_ERR_LLM_QUOTA_STANDING',
         message: 'fastify-llm-quota: the standing of the caller could not be determined'
@@ -180,7 +174,8 @@ t.test(
   async (t) => {
     const budgets = new MemoryQuotaStore()
     const tokens = { perDay: { tokens: 100 }, cost: 30, timeZone: 'Europe/Berlin', store: budgets }
-    const { app, store, ask, counts } = await createHost(['default', 'tokens', 'hours'], {
+    const { app, store, ask, counts } = await createServer({
+      mark: ['default', 'tokens', 'hours'],
       perMinute: 10,
       quotas: { tokens, hours: { perHour: 5 } }
     })
@@ -228,7 +223,7 @@ t.test(
 )
 
 t.test('quotaForget rejects anything but a caller key', async (t) => {
-  const { app } = await createHost([])
+  const { app } = await createServer({ mark: [] })
   const key = String(callerKey(localAuthentication('alice')))
   const others = [key.toUpperCase(), key.slice(1), `${key}0`, ` ${key}`, `${key}\n`, 'alice', '']
   for (const other of [...others, null, undefined, [key]]) {
@@ -258,7 +253,8 @@ t.test(
       ]
     ] as const) {
       const store = { acquire, settle () {}, ...(forget && { forget }) }
-      const { app, ask } = await createHost('default', {
+      const { app, ask } = await createServer({
+        mark: 'default',
         store: later,
         quotas: { broken: { store } }
       })
@@ -273,7 +269,7 @@ t.test('the standing is unknown where the function of the limit fails', async (t
   const perDay = (): number => {
     throw new Error('no plan')
   }
-  const { app } = await createHost('planned', { quotas: { planned: { perDay } } })
+  const { app } = await createServer({ quotas: { planned: { perDay } } })
   app.get('/standing', async (request) => app.quotaStanding(request, 'planned'))
   const { statusCode, body } = await app.inject('/standing')
   t.equal(statusCode, 503)
@@ -284,7 +280,7 @@ t.test('the standing is unknown where the function of the limit fails', async (t
 })
 
 t.test('the standing of anything but a request or an authentication is an error', async (t) => {
-  const { app } = await createHost('default')
+  const { app } = await createServer()
   for (const [value, shown] of [
     [null, 'null'],
     [undefined, 'undefined'],
@@ -307,7 +303,8 @@ t.test('the standing of an authentication is that of the caller whom it names', 
       return undefined
     }
   }
-  const { app, ask } = await createHost(['default', 'acme'], {
+  const { app, ask } = await createServer({
+    mark: ['default', 'acme'],
     preferences,
     quotas: { acme: { perDay: 5, authentication: () => localAuthentication('acme') } }
   })
@@ -321,7 +318,8 @@ t.test('the standing of an authentication is that of the caller whom it names', 
 })
 
 t.test('what a function of a limit returns is told as what remains', async (t) => {
-  const { app, ask } = await createHost(['all', 'none'], {
+  const { app, ask } = await createServer({
+    mark: ['all', 'none'],
     quotas: {
       all: { perDay: { tokens: () => Infinity }, cost: 5 },
       none: { perDay: () => 0, mode: 'shadow' },
@@ -336,7 +334,10 @@ t.test('what a function of a limit returns is told as what remains', async (t) =
 })
 
 t.test('quotaForget takes an authentication, and the name of one quota', async (t) => {
-  const { app, ask, counts } = await createHost(['default', 'chat'], { quotas: { chat: {} } })
+  const { app, ask, counts } = await createServer({
+    mark: ['default', 'chat'],
+    quotas: { chat: {} }
+  })
   await ask()
   await app.quotaForget(localAuthentication('alice'), 'chat')
   t.same(await counts(['default', 'chat']), [1, 0])

@@ -11,8 +11,9 @@ import quotaPlugin, {
 } from '../../lib/index.js'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
+import { captureLog } from '../support/log.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { asAlice, captureLog } from '../support/service.js'
+import { asAlice } from '../support/server.js'
 
 type Declare = (app: FastifyInstance) => unknown
 

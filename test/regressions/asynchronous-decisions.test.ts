@@ -9,9 +9,10 @@ import quotaPlugin, {
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
+import { captureLog } from '../support/log.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { listen, sendRaw } from '../support/raw-socket.js'
-import { analyze, asAlice, captureLog, createService } from '../support/service.js'
+import { asAlice, createServer } from '../support/server.js'
 import { until } from '../support/until.js'
 
 const soon = async (): Promise<void> =>
@@ -47,7 +48,7 @@ t.test(
   'the error of a refusal after headers that the host has written is passed to Fastify',
   async (t) => {
     const { store, decide } = pendingStore(false)
-    const app = await createService({ store, authentication })
+    const { app } = await createServer({ store })
     app.addHook('preValidation', async (_request, reply) => {
       reply.raw.writeHead(200)
       reply.raw.write('begun')
@@ -67,7 +68,7 @@ t.test(
       .on('error', () => {})
       .resume()
     socket.write(
-      'POST /api/analyze HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
+      'POST /run HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
     )
     t.equal(await code, 'ERR_HTTP_HEADERS_SENT')
     // Whether Fastify then ends the response depends on its version.
@@ -79,9 +80,8 @@ t.test(
 t.test(
   'a reply that the host hijacks before the decision gets no response of the quota',
   async (t) => {
-    const log = captureLog()
     const { store, decide } = pendingStore(false)
-    const app = await createService({ store, authentication }, { logger: log.logger })
+    const { app, ask, log } = await createServer({ store })
     app.addHook('preValidation', async (_request, reply) => {
       setImmediate(() => {
         reply.hijack()
@@ -93,7 +93,7 @@ t.test(
         })
       })
     })
-    t.equal((await analyze(app, null)).body, 'of the host')
+    t.equal((await ask()).body, 'of the host')
     t.same(log.problems(), [])
   }
 )
@@ -105,7 +105,7 @@ t.test('a stream that the host begins before the decision is sent whole', async 
     const handler = async (): Promise<void> => {
       ran += 1
     }
-    const app = await createService({ store, authentication }, {}, { handler })
+    const { app } = await createServer({ store, handler })
     const stream = new PassThrough()
     app.addHook('preValidation', async (_request, reply) => {
       setImmediate(() => {
@@ -114,7 +114,7 @@ t.test('a stream that the host begins before the decision is sent whole', async 
       })
     })
     const port = await listen(app)
-    const response = await fetch(`http://127.0.0.1:${port}/api/analyze`, { method: 'POST' })
+    const response = await fetch(`http://127.0.0.1:${port}/run`, { method: 'POST' })
     decide()
     await soon()
     stream.end('ended')
@@ -127,10 +127,9 @@ t.test(
   'a refusal while Fastify responds to an error of the host is logged, and the response ' +
     'does not change',
   async (t) => {
-    const log = captureLog()
     const { store, decide } = pendingStore(false)
     let respond = (): void => {}
-    const app = await createService({ store, authentication }, { logger: log.logger })
+    const { app, ask, log } = await createServer({ store })
     app.addHook('onError', (_request, _reply, _error, done) => {
       respond = done
       decide()
@@ -140,7 +139,7 @@ t.test(
         reply.send(Object.assign(new Error('too slow'), { statusCode: 504 }))
       })
     })
-    const response = analyze(app, null)
+    const response = ask()
     const refused = () => log.lines.filter(({ msg }) => /after the decision/.test(String(msg)))
     await until('the refusal is logged', () => refused().length > 0)
     respond()
@@ -155,15 +154,12 @@ t.test(
   async (t) => {
     const { store, decide } = pendingStore(false)
     let runs = 0
-    const app = await createService(
-      { store, authentication },
-      {},
-      {
-        handler: async () => {
-          runs += 1
-        }
+    const { app } = await createServer({
+      store,
+      handler: async () => {
+        runs += 1
       }
-    )
+    })
     app.addHook('preValidation', async (_request, reply) => {
       setImmediate(() => {
         reply.code(504).send('too slow')
@@ -178,7 +174,7 @@ t.test(
       return payload
     })
     t.teardown(() => app.close())
-    t.same(await sendRaw(await listen(app), [{ method: 'POST', target: '/api/analyze' }]), [
+    t.same(await sendRaw(await listen(app), [{ method: 'POST', target: '/run' }]), [
       { status: 429, body: 'too slow' }
     ])
     t.equal(runs, 0)
@@ -214,22 +210,19 @@ for (const [way, before] of Object.entries(notFound)) {
       async (t) => {
         const { store, decide, calls } = pendingStore(admitted)
         const ran: string[] = []
-        const app = await createService(
-          { store, authentication },
-          {},
-          {
-            before,
-            handler: async () => {
-              ran.push('handler')
-            }
+        const { app, ask } = await createServer({
+          store,
+          before,
+          handler: async () => {
+            ran.push('handler')
           }
-        )
+        })
         app.get('/later', async () => 'served meanwhile')
         app.setNotFoundHandler(async (_request, reply) => {
           ran.push('not found')
           return reply.code(404).send('lost')
         })
-        const response = analyze(app, null).then(({ statusCode }) => statusCode)
+        const response = ask().then(({ statusCode }) => statusCode)
         await until('the store is asked', () => calls() === 1)
         t.equal((await app.inject('/later')).body, 'served meanwhile')
         t.same(

@@ -3,7 +3,7 @@
 import t from 'tap'
 import { InsuredQuotaStore, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { analyze, asAlice, captureLog, createService } from '../support/service.js'
+import { createServer } from '../support/server.js'
 
 const secret = 'hunter2'
 
@@ -54,24 +54,21 @@ function fail (error: unknown): never {
 }
 
 const places: [string, (error: unknown) => QuotaOptions][] = [
-  ['the store', (error) => ({ authentication: asAlice, store: failingStore(error) })],
+  ['the store', (error) => ({ store: failingStore(error) })],
   [
     'the primary store',
-    (error) => ({
-      authentication: asAlice,
-      store: new InsuredQuotaStore({ primary: failingStore(error) })
-    })
+    (error) => ({ store: new InsuredQuotaStore({ primary: failingStore(error) }) })
   ],
   ['the preference reader', (error) => ({ preferences: { get: () => fail(error) } })],
   ['the authentication', (error) => ({ authentication: () => fail(error) })],
-  ['refusalBody', (error) => ({ refusalBody: () => fail(error) })]
+  ['refusalBody', (error) => ({ authentication: () => null, refusalBody: () => fail(error) })]
 ]
 
 for (const [place, optionsFor] of places) {
   t.test(`an error of ${place} is logged with its name, code and message only`, async (t) => {
     for (const [error, logged] of thrown) {
-      const log = captureLog('trace')
-      await analyze(await createService(optionsFor(error), { logger: log.logger }), null)
+      const { ask, log } = await createServer({ ...optionsFor(error), logged: 'trace' })
+      await ask()
       const lines = log.problems()
       t.equal(lines.length, 1, `${typeof error}`)
       const { type, stack, ...fields } = Object(lines[0]?.err)
@@ -86,14 +83,9 @@ t.test(
   'the response of quotaStanding contains nothing of an error of the store, and the log ' +
     'its name, code and message',
   async (t) => {
-    const log = captureLog()
-    const app = await createService(
-      {
-        store: { acquire: () => fail(clientError()), peek: () => fail(clientError()) },
-        authentication: asAlice
-      },
-      { logger: log.logger }
-    )
+    const { app, log } = await createServer({
+      store: { acquire: () => fail(clientError()), peek: () => fail(clientError()) }
+    })
     app.get('/api/quota', async (request) => app.quotaStanding(request))
     const { statusCode, payload } = await app.inject('/api/quota')
     t.equal(statusCode, 503)

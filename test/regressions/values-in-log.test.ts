@@ -7,9 +7,8 @@ import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import type { QuotaDefinition, QuotaOptions, RouteMark } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
-import { captureLog } from '../support/service.js'
-import { virtualPerformance } from '../support/virtual-performance.js'
+import { createServer } from '../support/server.js'
+import { virtualPerformance } from '../support/time.js'
 
 const secret = 'alice@secret.example'
 const tokens = { perDay: { tokens: 50 }, cost: 5 }
@@ -40,10 +39,9 @@ const kinds: Record<string, (value: never) => { options?: QuotaOptions; mark?: R
 for (const [kind, hostWith] of Object.entries(kinds)) {
   t.test(`no line of the log holds what is returned as ${kind}`, async (t) => {
     for (const [what, value] of Object.entries(wrong)) {
-      const log = captureLog('debug')
       const quotas = { chat: tokens }
       const { options, mark = ['default', 'chat'] } = hostWith(value as never)
-      const { ask } = await createHost(mark, { quotas, ...options }, { logger: log.logger })
+      const { ask, log } = await createServer({ mark, quotas, ...options, logged: 'debug' })
       await ask()
       t.notMatch(JSON.stringify(log.lines), secret, what)
     }
@@ -51,21 +49,17 @@ for (const [kind, hostWith] of Object.entries(kinds)) {
 }
 
 t.test('no line of the log holds an amount, a unit or an error that is no error', async (t) => {
-  const log = captureLog('debug')
-  const { begin } = await createHost(
-    'chat',
-    {
-      quotas: {
-        chat: {
-          ...tokens,
-          unreported () {
-            throw secret
-          }
+  const { begin, log } = await createServer({
+    quotas: {
+      chat: {
+        ...tokens,
+        unreported () {
+          throw secret
         }
       }
     },
-    { logger: log.logger }
-  )
+    logged: 'debug'
+  })
   const { request, end } = await begin()
   for (const amounts of [secret, { tokens: secret }, { [secret]: 5 }, Symbol(secret)]) {
     await Reflect.apply(request.quota.charge, request.quota, [amounts])
@@ -77,8 +71,7 @@ t.test('no line of the log holds an amount, a unit or an error that is no error'
 })
 
 t.test('no response, and no line of the log, holds text that a model wrote', async (t) => {
-  const log = captureLog('debug')
-  const { app } = await createHost('chat', { quotas: { chat: tokens } }, { logger: log.logger })
+  const { app, log } = await createServer({ quotas: { chat: tokens }, logged: 'debug' })
   const config = { quota: 'chat' }
   app.post('/relayed', { config }, async ({ quota }, reply) => {
     return await reply.send(quota.meter(Readable.from([`data: ${secret}`])))
@@ -92,13 +85,8 @@ t.test('no response, and no line of the log, holds text that a model wrote', asy
 
 t.test('a line that clients can cause at will comes once a minute, with a count', async (t) => {
   const time = virtualPerformance(t)
-  const log = captureLog()
   const cost = ({ headers }: FastifyRequest) => Number(headers['x-items'])
-  const { ask } = await createHost(
-    'chat',
-    { quotas: { chat: { perDay: 50, cost } } },
-    { logger: log.logger }
-  )
+  const { ask, log } = await createServer({ quotas: { chat: { perDay: 50, cost } } })
   for (let request = 0; request < 5; request++) await ask({ headers: { 'x-items': 'many' } })
   const line = { quota: 'chat', msg: /^the cost of the request could not.*once a minute$/ }
   matchExactly(t, log.problems(), [{ ...line, times: 1 }])

@@ -1,5 +1,6 @@
 // docs/rules.md, "Caller".
 import { mock } from 'node:test'
+import fastifyJwt from '@fastify/jwt'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import {
@@ -12,26 +13,19 @@ import {
   type QuotaDecision
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
-import {
-  alice,
-  analyze,
-  bob,
-  captureLog,
-  createService,
-  issuer,
-  published,
-  statuses
-} from '../support/service.js'
-import { virtualPerformance } from '../support/virtual-performance.js'
+import { published } from '../support/published.js'
+import { asAlice, createServer } from '../support/server.js'
+import { virtualPerformance } from '../support/time.js'
+
+const issuer = 'https://identity.example/realms/taxonomy'
+const alice = { iss: issuer, sub: 'alice' }
 
 // Values that cannot be an issuer, a subject or a user name.
 const nobodies: [string, unknown][] = [
   ['missing', undefined],
   ['null', null],
   ['true', true],
-  ['false', false],
   ['a number', 5],
-  ['zero', 0],
   ['an array', ['alice']],
   ['an object', { toString: () => 'alice' }],
   ['empty', ''],
@@ -83,21 +77,13 @@ const authentications: [string, unknown, QuotaDecision['reason']][] = [
     'no-subject'
   ],
   ['a token without an issuer', tokenAuthentication({ sub: 'alice' }), 'no-issuer'],
-  ...[
-    null,
-    undefined,
-    true,
-    5,
-    'alice',
-    [],
-    [issuer, 'alice'],
-    {},
-    Object.assign(() => {}, alice)
-  ].map((claims): [string, unknown, 'no-issuer'] => [
-    `the claims ${JSON.stringify(claims)}`,
-    tokenAuthentication(claims),
-    'no-issuer'
-  ]),
+  ...[null, undefined, 5, 'alice', [issuer, 'alice'], {}, Object.assign(() => {}, alice)].map(
+    (claims): [string, unknown, 'no-issuer'] => [
+      `the claims ${JSON.stringify(claims)}`,
+      tokenAuthentication(claims),
+      'no-issuer'
+    ]
+  ),
   ...nobodies.flatMap(([what, value]): [string, unknown, QuotaDecision['reason']][] => [
     [`an issuer that is ${what}`, tokenAuthentication({ iss: value, sub: 'alice' }), 'no-issuer'],
     [`a subject that is ${what}`, tokenAuthentication({ iss: issuer, sub: value }), 'no-subject'],
@@ -105,32 +91,20 @@ const authentications: [string, unknown, QuotaDecision['reason']][] = [
   ])
 ]
 
-t.test('a mistake in the host is warned of once for each reason, in whichever quota', async (t) => {
-  const log = captureLog()
-  const app = await createService({ quotas: { chat: {} } }, { logger: log.logger })
-  for (const claims of [{ sub: 'alice' }, { iss: issuer }]) {
-    for (const quota of ['default', 'chat', 'default']) {
-      const permit = await app.quotaAcquire(tokenAuthentication(claims), quota)
-      matchExactly(t, permit.decisions, [{ quota, outcome: 'unauthenticated' }])
-    }
-  }
-  matchExactly(t, log.problems(), [{ reason: 'no-issuer' }, { reason: 'no-subject' }])
-})
-
 t.test(
   'a request without a caller gets 401, its decision tells the reason, and mistakes of the ' +
     'host are warned of once',
   async (t) => {
-    const log = captureLog('debug')
     let authentication: unknown
-    const app = await createService(
-      { perMinute: 100, authentication: () => authentication as Authentication },
-      { logger: log.logger }
-    )
+    const { ask, log } = await createServer({
+      perMinute: 100,
+      authentication: () => authentication as Authentication,
+      logged: 'debug'
+    })
     for (const [what, given, reason] of [...authentications, ...authentications]) {
       authentication = given
       const messages = await published(async () => {
-        t.equal((await analyze(app, null)).statusCode, reason === null ? 200 : 401, what)
+        t.equal((await ask()).statusCode, reason === null ? 200 : 401, what)
       })
       const decision = { outcome: reason === null ? 'admitted' : 'unauthenticated', reason }
       matchExactly(t, messages, [{ decision }], what)
@@ -143,7 +117,7 @@ t.test(
         level: 40,
         reason: 'no-issuer',
         quota: 'default',
-        operation: { path: '/api/analyze' },
+        operation: { path: '/run' },
         msg: /no issuer that is a string: sign tokens with the claim iss/
       },
       { reason: 'no-subject', msg: /no subject that is a string: sign tokens with the claim sub/ },
@@ -158,6 +132,17 @@ t.test(
     t.notMatch(JSON.stringify(log.lines), 'alice', 'the log contains no identity')
   }
 )
+
+t.test('a mistake in the host is warned of once for each reason, in whichever quota', async (t) => {
+  const { app, log } = await createServer({ quotas: { chat: {} } })
+  for (const claims of [{ sub: 'alice' }, { iss: issuer }]) {
+    for (const quota of ['default', 'chat', 'default']) {
+      const permit = await app.quotaAcquire(tokenAuthentication(claims), quota)
+      matchExactly(t, permit.decisions, [{ quota, outcome: 'unauthenticated' }])
+    }
+  }
+  matchExactly(t, log.problems(), [{ reason: 'no-issuer' }, { reason: 'no-subject' }])
+})
 
 // What the host has put into `request.user`: an authentication, or else verified claims.
 const users: [unknown, QuotaDecision['reason']][] = [
@@ -185,14 +170,14 @@ t.test(
   'request.user determines the caller by default: an authentication, or else verified claims',
   async (t) => {
     let user: unknown
-    const app = await createService({ perMinute: 100 })
+    const { app, ask } = await createServer({ perMinute: 100, authentication: undefined })
     app.addHook('onRequest', async (request) => {
       Object.assign(request, { user })
     })
     for (const [index, [given, reason]] of users.entries()) {
       user = given
       const [message] = await published(async () => {
-        t.equal((await analyze(app, null)).statusCode, reason === null ? 200 : 401, `row ${index}`)
+        t.equal((await ask()).statusCode, reason === null ? 200 : 401, `row ${index}`)
       })
       t.equal(message?.decision.reason, reason, `row ${index}`)
     }
@@ -239,7 +224,7 @@ t.test('what claims inherit identifies nobody', (t) => {
 })
 
 t.test('a name of white space alone is no identity, in ASCII and beyond it', (t) => {
-  for (const blank of ['', ' ', '\t\r\n', '\u00a0', '\u2003 ', '\u3000\u3000', '\ufeff']) {
+  for (const blank of [' ', '\t\r\n', '\u00a0', '\u2003 ', '\u3000\u3000', '\ufeff']) {
     const keys = [
       callerKey(localAuthentication(blank)),
       callerKey(tokenAuthentication({ iss: issuer, sub: blank })),
@@ -250,6 +235,17 @@ t.test('a name of white space alone is no identity, in ASCII and beyond it', (t)
   t.end()
 })
 
+t.test('identities are case-sensitive, and white space is not removed', async (t) => {
+  const names = ['alice', 'Alice', ' alice', 'alice ', 'a lice', 'ali\u0301ce', 'al\u00edce']
+  const keys = names.flatMap((name) => [
+    callerKey(localAuthentication(name)),
+    callerKey(tokenAuthentication({ iss: issuer, sub: name })),
+    callerKey(tokenAuthentication({ iss: name, sub: 'alice' }))
+  ])
+  t.equal(new Set(keys).size, 3 * names.length)
+  t.notOk(keys.includes(null))
+})
+
 t.test('an authentication cannot be changed', (t) => {
   const created = [tokenAuthentication(alice), local('alice'), anonymousAuthentication()]
   t.same(created.map(Object.isFrozen), [true, true, true])
@@ -257,7 +253,7 @@ t.test('an authentication cannot be changed', (t) => {
 })
 
 t.test('account is anything that the host knows of the user, and no part of the key', (t) => {
-  for (const account of [{ plan: 'large' }, 'large', 5, null, [1], () => 5]) {
+  for (const account of [{ plan: 'large' }, 'large', null, undefined]) {
     const made = [
       tokenAuthentication(alice, { account }),
       localAuthentication('alice', { account }),
@@ -270,25 +266,9 @@ t.test('account is anything that the host knows of the user, and no part of the 
       null
     ])
   }
-  const without = [tokenAuthentication(alice), local('alice'), anonymousAuthentication()]
-  t.same(without.map(({ account }) => account), [undefined, undefined, undefined])
   const unverified = localAuthentication('alice', { authenticated: false, account: 'large' })
   matchExactly(t, unverified, { authenticated: false, account: 'large' })
   t.end()
-})
-
-t.test('functions of the host get the account, for example for a plan in a database', async (t) => {
-  const app = await createService({
-    operations: [],
-    authentication: async () => localAuthentication('alice', { account: { daily: 2 } }),
-    quotas: {
-      chat: {
-        operations: [{ method: 'POST', path: '/api/analyze' }],
-        perDay: ({ account }) => Object(account).daily
-      }
-    }
-  })
-  t.same(await statuses(app, null, 3), [200, 200, 429])
 })
 
 t.test('callerKey throws for what this package has not made, and says what it got', (t) => {
@@ -317,34 +297,24 @@ t.test('callerKey throws for what this package has not made, and says what it go
   t.end()
 })
 
-t.test('identities are case-sensitive, and white space is not removed', async (t) => {
-  const names = ['alice', 'Alice', ' alice', 'alice ', 'a lice', 'ali\u0301ce', 'al\u00edce']
-  const keys = names.flatMap((name) => [
-    callerKey(localAuthentication(name)),
-    callerKey(tokenAuthentication({ iss: issuer, sub: name })),
-    callerKey(tokenAuthentication({ iss: name, sub: 'alice' }))
-  ])
-  t.equal(new Set(keys).size, 3 * names.length)
-  t.notOk(keys.includes(null))
-})
-
 t.test('forwarding headers and network addresses are never identities', async (t) => {
-  const app = await createService({ perMinute: 2 }, { trustProxy: true })
+  const { ask } = await createServer({ perMinute: 2, fastify: { trustProxy: true } })
+  const from = async (address: string, caller: string): Promise<number> => {
+    const forwarded = {
+      'x-forwarded-for': address,
+      forwarded: `for=${address}`,
+      'x-real-ip': address
+    }
+    const headers = { ...forwarded, 'x-caller': caller }
+    return (await ask({ headers, remoteAddress: address })).statusCode
+  }
   const received = []
   for (const address of ['192.0.2.1', '192.0.2.2', '192.0.2.3']) {
-    const request = {
-      headers: { 'x-forwarded-for': address, forwarded: `for=${address}`, 'x-real-ip': address },
-      remoteAddress: address
-    }
-    t.same(await statuses(app, null, 1, request), [401])
-    received.push(...(await statuses(app, alice, 1, request)))
+    t.equal(await from(address, ''), 401)
+    received.push(await from(address, 'alice'))
   }
   t.same(received, [200, 200, 429], 'a different address is not a different caller')
-  t.same(
-    await statuses(app, bob, 1, { headers: { 'x-forwarded-for': '192.0.2.1' } }),
-    [200],
-    'the same address is not the same caller'
-  )
+  t.equal(await from('192.0.2.1', 'bob'), 200, 'the same address is not the same caller')
 })
 
 t.test(
@@ -364,17 +334,13 @@ t.test(
       (request) => Object.assign(() => {}, thenable(request)) as never
     ]
     for (const authentication of readers) {
-      const log = captureLog()
-      const app = await createService({ perMinute: 1, authentication }, { logger: log.logger })
-      const by = (account: string) => ({ headers: { 'x-account': account } })
-      t.same(
-        [
-          ...(await statuses(app, alice, 2, by('one'))),
-          ...(await statuses(app, alice, 1, by('two')))
-        ],
-        [200, 429, 200]
-      )
-      t.same(log.errors(), [])
+      const { app, statuses, log } = await createServer({ perMinute: 1, authentication })
+      app.addHook('onRequest', async (request) => {
+        Object.assign(request, { user: alice })
+      })
+      t.same(await statuses(2, { 'x-account': 'one' }), [200, 429])
+      t.same(await statuses(1, { 'x-account': 'two' }), [200])
+      t.same(log.problems(), [])
     }
   }
 )
@@ -395,20 +361,14 @@ const failing: ((e: Error) => unknown)[] = [
 
 t.test('a failed authentication, which clients can cause, is logged once a minute', async (t) => {
   const clock = virtualPerformance(t)
-  const log = captureLog()
-  const app = await createService(
-    {
-      authentication: ({ headers }) => {
-        throw Object.assign(new Error('bad key'), { statusCode: Number(headers['x-status']) })
-      }
-    },
-    { logger: log.logger }
-  )
+  const { statuses, log } = await createServer({
+    authentication: ({ headers }) => {
+      throw Object.assign(new Error('bad key'), { statusCode: Number(headers['x-status']) })
+    }
+  })
   for (const later of [0, 0, 59_999, 1]) {
     clock.advance(later)
-    for (const status of ['401', '500']) {
-      await statuses(app, null, 1, { headers: { 'x-status': status } })
-    }
+    for (const status of ['401', '500']) await statuses(1, { 'x-status': status })
   }
   matchExactly(t, log.problems(), [{ times: 1 }, { times: 1 }, { times: 3 }, { times: 3 }])
 })
@@ -435,18 +395,16 @@ t.test(
   async (t) => {
     for (const authentication of failing) {
       const clock = virtualPerformance(t)
-      const log = captureLog()
       let error = new Error()
-      const app = await createService(
-        { authentication: () => authentication(error) as null },
-        { logger: log.logger }
-      )
+      const { ask, log } = await createServer({
+        authentication: () => authentication(error) as null
+      })
       for (const [statusCode, status] of statusCodes) {
         clock.advance(60_000)
         log.lines.length = 0
         error = Object.assign(new Error('the session store failed'), { statusCode })
         const messages = await published(async () => {
-          const { statusCode: received, headers } = await analyze(app, null)
+          const { statusCode: received, headers } = await ask()
           const what = `${authentication} with ${statusCode}`
           t.equal(received, status, what)
           t.equal(headers['retry-after'], status === 503 ? '1' : undefined, what)
@@ -471,29 +429,54 @@ t.test(
   }
 )
 
-t.test('an error of a database, or a thrown value that is no error, is an outage', async (t) => {
+/** Returns a proxy whose every use throws. */
+function revoked (): object {
+  const { proxy, revoke } = Proxy.revocable({}, {})
+  revoke()
+  return proxy
+}
+
+const unreadable = Object.defineProperty(new Error('no directory'), 'statusCode', {
+  get () {
+    throw new Error('no status')
+  }
+})
+
+t.test('an authentication that throws no error, or an unreadable one, is an outage', async (t) => {
   const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
-  for (const thrown of [refused, new AggregateError([refused]), 'no directory', null, 401]) {
-    const authentication = async () => Promise.reject(thrown)
-    const app = await createService({ authentication }, { logger: captureLog().logger })
-    t.same(await statuses(app, alice, 1), [503], String(thrown))
+  const isSymbol = Object.assign(new Error('no directory'), { statusCode: Symbol('503') })
+  const reasons: [thrown: unknown, isReadable: boolean][] = [
+    [new AggregateError([refused]), true],
+    ['no directory', true],
+    [null, true],
+    [401, true],
+    [revoked(), false],
+    [unreadable, false],
+    [isSymbol, false]
+  ]
+  for (const [thrown, isReadable] of reasons) {
+    for (const authentication of failing) {
+      const { statuses, log } = await createServer({
+        authentication: () => authentication(thrown as Error) as null
+      })
+      t.same(await statuses(1), [503])
+      const msg = isReadable ? /unavailable/ : /could not be read; the quota is unavailable; /
+      matchExactly(t, log.problems(), [{ msg }])
+    }
   }
 })
 
 t.test('an error of @fastify/jwt is a 401, and so is null, which is not logged', async (t) => {
-  const log = captureLog()
-  const app = await createService(
-    {
-      authentication: async (request) => {
-        if (request.headers['x-key'] !== undefined) return null
-        return tokenAuthentication(await request.jwtVerify())
-      }
-    },
-    { logger: log.logger }
-  )
-  t.same(await statuses(app, null, 1, { headers: { 'x-key': 'unknown' } }), [401])
+  const { statuses, log } = await createServer({
+    before: (app) => app.register(fastifyJwt, { secret: 'thirty-two bytes or more for HS256' }),
+    authentication: async (request) => {
+      if (request.headers['x-key'] !== undefined) return null
+      return tokenAuthentication(await request.jwtVerify())
+    }
+  })
+  t.same(await statuses(1, { 'x-key': 'unknown' }), [401])
   t.same(log.problems(), [])
-  t.same(await statuses(app, null, 1), [401])
+  t.same(await statuses(1), [401])
   const err = { code: 'FST_JWT_NO_AUTHORIZATION_IN_HEADER' }
   matchExactly(t, log.problems(), [{ level: 50, err }])
 })
@@ -502,23 +485,19 @@ t.test(
   'claims are no authentication if the option authentication returns them, and one warning ' +
     'says how to wrap them',
   async (t) => {
-    const readers: AuthenticationReader[] = [
-      (request) => Object(request.user),
-      async (request) => Object(request.user)
+    const several = [
+      forged,
+      { ...forged, ...alice },
+      { kind: 'token', authenticated: true, claims: alice }
     ]
-    for (const authentication of readers) {
-      const log = captureLog()
-      const app = await createService({ authentication }, { logger: log.logger })
-      for (const claims of [
-        forged,
-        { ...forged, ...alice },
-        { kind: 'token', authenticated: true, claims: alice }
-      ]) {
-        t.same(await statuses(app, claims, 1), [401])
-      }
-      t.same(app.quotaStore.inspect?.('default'), { trackedCallers: 0, sweeps: 0 })
-      const warnings = log.problems().map(({ msg }) => msg)
-      matchExactly(t, warnings, [
+    for (const isAsynchronous of [false, true]) {
+      let claims: unknown
+      const { statuses, store, log } = await createServer({
+        authentication: () => Object(isAsynchronous ? Promise.resolve(claims) : claims)
+      })
+      for (claims of several) t.same(await statuses(1), [401])
+      t.same(store.inspect('default'), { trackedCallers: 0, sweeps: 0 })
+      matchExactly(t, log.problems().map(({ msg }) => msg), [
         /tokenAuthentication\(claims\).*localAuthentication\(username\).*not repeated$/
       ])
     }
@@ -531,17 +510,17 @@ t.test('a promise of an authentication has no time limit', async (t) => {
     mock.timers.reset()
   })
   let identify = (): void => {}
-  const app = await createService({
+  const { ask } = await createServer({
     preferenceTimeout: 1,
     authentication: () =>
       new Promise((resolve) => {
         identify = () => {
-          resolve(localAuthentication('alice'))
+          resolve(asAlice())
         }
       })
   })
   let isAnswered = false
-  const received = analyze(app, null).then(({ statusCode }) => {
+  const received = ask().then(({ statusCode }) => {
     isAnswered = true
     return statusCode
   })
@@ -551,36 +530,4 @@ t.test('a promise of an authentication has no time limit', async (t) => {
   t.equal(isAnswered, false, 'it waits for an hour')
   identify()
   t.equal(await received, 200)
-})
-
-/** Returns a proxy whose every use throws. */
-function revoked (): object {
-  const { proxy, revoke } = Proxy.revocable({}, {})
-  revoke()
-  return proxy
-}
-
-t.test('an authentication that throws what cannot be read is an outage', async (t) => {
-  const failing: AuthenticationReader[] = [
-    () => {
-      throw revoked()
-    },
-    async () => Promise.reject(revoked()),
-    () => {
-      throw Object.defineProperty(new Error('no directory'), 'statusCode', {
-        get () {
-          throw new Error('no status')
-        }
-      })
-    },
-    () => {
-      throw Object.assign(new Error('no directory'), { statusCode: Symbol('503') })
-    }
-  ]
-  for (const authentication of failing) {
-    const log = captureLog()
-    const app = await createService({ authentication }, { logger: log.logger })
-    t.same(await statuses(app, alice, 1), [503])
-    matchExactly(t, log.problems(), [{ msg: /could not be read; the quota is unavailable; / }])
-  }
 })

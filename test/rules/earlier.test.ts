@@ -1,12 +1,16 @@
 // docs/rules.md, "Earlier behaviour": one test for each row of the table, compared with the current
 // behaviour.
-import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
+import Fastify, {
+  type FastifyInstance,
+  type FastifyServerOptions,
+  type InjectOptions
+} from 'fastify'
 import t from 'tap'
 import earlierQuotaPlugin, * as entry from '../../lib/earlier.js'
 import quotaPlugin, { protectedOperations } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { published, statuses } from '../support/service.js'
+import { published } from '../support/published.js'
 
 const methods = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'] as const
 const channel = 'fastify-llm-quota:earlier-decision'
@@ -28,6 +32,20 @@ async function createEarlier (
   return app
 }
 
+/** Returns the statuses of several requests, by default to `POST /api/analyze`. */
+async function statuses (
+  app: FastifyInstance,
+  count: number,
+  request: InjectOptions = {}
+): Promise<number[]> {
+  const received = []
+  for (let asked = 0; asked < count; asked++) {
+    const response = await app.inject({ method: 'POST', url: '/api/analyze', ...request })
+    received.push(response.statusCode)
+  }
+  return received
+}
+
 /** A request to `POST /api/analyze` with this `X-Forwarded-For`. */
 const from = (forwarded?: string, remoteAddress = '192.0.2.9') => ({
   remoteAddress,
@@ -41,8 +59,8 @@ t.test('a request to one of the four paths is counted with any method', async (t
       const headers = { 'x-forwarded-for': `${method} ${path}` }
       t.same(
         [
-          ...(await statuses(app, null, 1, { method, url: path, headers })),
-          ...(await statuses(app, null, 1, { method, url: `${path}?again`, headers }))
+          ...(await statuses(app, 1, { method, url: path, headers })),
+          ...(await statuses(app, 1, { method, url: `${path}?again`, headers }))
         ],
         [200, 429],
         `${method} ${path}`
@@ -67,12 +85,12 @@ t.test('no other path is counted', async (t) => {
   const app = await createEarlier({ perMinute: 1, prefix: '/context' })
   app.post('/context/api/analyze', async () => 'ran')
   app.post('/marked', { config: { quota: true } }, async () => 'ran')
-  t.same(await statuses(app, null, 2), [200, 200])
-  t.same(await statuses(app, null, 2, { url: '/marked' }), [200, 200], 'a mark has no effect')
+  t.same(await statuses(app, 2), [200, 200])
+  t.same(await statuses(app, 2, { url: '/marked' }), [200, 200], 'a mark has no effect')
   t.same(
     [
-      ...(await statuses(app, null, 1, { url: '/context/api/analyze' })),
-      ...(await statuses(app, null, 1, { url: '/context/api/%61nalyze' }))
+      ...(await statuses(app, 1, { url: '/context/api/analyze' })),
+      ...(await statuses(app, 1, { url: '/context/api/%61nalyze' }))
     ],
     [200, 429]
   )
@@ -104,8 +122,8 @@ t.test(
       const app = await createEarlier({ perMinute: 1 }, { trustProxy: true })
       t.same(
         [
-          ...(await statuses(app, null, 1, from(...one))),
-          ...(await statuses(app, null, 1, from(...other)))
+          ...(await statuses(app, 1, from(...one))),
+          ...(await statuses(app, 1, from(...other)))
         ],
         [200, isSame ? 429 : 200],
         `${one} and ${other}`
@@ -118,7 +136,7 @@ t.test('a preference of 0 or less disables the quota, whatever the property', as
   for (const value of [0, '0', -1, '-5']) {
     const preferences = new Map([['rate-limit.per-minute', value]])
     const app = await createEarlier({ perMinute: 1, preferences })
-    t.same(await statuses(app, null, 2), [200, 200], JSON.stringify(value))
+    t.same(await statuses(app, 2), [200, 200], JSON.stringify(value))
   }
 })
 
@@ -127,12 +145,12 @@ t.test(
   async (t) => {
     for (const perMinute of [0, -1, -100]) {
       t.same(
-        await statuses(await createEarlier({ perMinute }), null, 2),
+        await statuses(await createEarlier({ perMinute }), 2),
         [200, 200],
         String(perMinute)
       )
     }
-    t.same(await statuses(await createEarlier({ perMinute: 1 }), null, 2), [200, 429])
+    t.same(await statuses(await createEarlier({ perMinute: 1 }), 2), [200, 429])
   }
 )
 
@@ -141,11 +159,11 @@ t.test(
   async (t) => {
     const clock = new VirtualClock()
     const app = await createEarlier({ perMinute: 2, clock: clock.now })
-    t.same(await statuses(app, null, 3), [200, 200, 429])
+    t.same(await statuses(app, 3), [200, 200, 429])
     clock.advance(60_000)
-    t.same(await statuses(app, null, 1), [429], 'the current quota would begin a new window now')
+    t.same(await statuses(app, 1), [429], 'the current quota would begin a new window now')
     clock.advance(1)
-    t.same(await statuses(app, null, 3), [200, 200, 429])
+    t.same(await statuses(app, 3), [200, 200, 429])
   }
 )
 
@@ -153,7 +171,7 @@ t.test(
   'a 429 has the same body as in the current quota, but neither Retry-After nor Cache-Control',
   async (t) => {
     const app = await createEarlier({ perMinute: 1 })
-    await statuses(app, null, 1)
+    await statuses(app, 1)
     const { statusCode, body, headers } = await app.inject({ method: 'POST', url: '/api/analyze' })
     t.same(
       [statusCode, body],
@@ -176,7 +194,7 @@ t.test('all callers are tracked: there is no cap, no sweep and no overflow count
   const app = await createEarlier({ perMinute: 1, clock: clock.now })
   const addresses = Array.from({ length: 10_001 }, (_, address) => `address ${address}`)
   const statusesOf = (some: readonly string[]) =>
-    Promise.all(some.map(async (address) => (await statuses(app, null, 1, from(address)))[0]))
+    Promise.all(some.map(async (address) => (await statuses(app, 1, from(address)))[0]))
   t.same(new Set(await statusesOf(addresses)), new Set([200]))
   clock.advance(60_000)
   const firstAndLast = [...addresses.slice(0, 5), ...addresses.slice(-5)]
@@ -186,16 +204,16 @@ t.test('all callers are tracked: there is no cap, no sweep and no overflow count
 t.test(
   'the preference key and the default of 10 are the same as in the current quota',
   async (t) => {
-    t.same(await statuses(await createEarlier(), null, 11), [...Array(10).fill(200), 429])
+    t.same(await statuses(await createEarlier(), 11), [...Array(10).fill(200), 429])
     for (const preferences of [
       new Map([['rate-limit.per-minute', '1']]),
       { get: async (key: string) => (key === 'rate-limit.per-minute' ? 1 : 5) }
     ]) {
-      t.same(await statuses(await createEarlier({ preferences }), null, 2), [200, 429])
+      t.same(await statuses(await createEarlier({ preferences }), 2), [200, 429])
     }
     const host = await createEarlier()
     host.decorate('preferences', new Map([['rate-limit.per-minute', 1]]))
-    t.same(await statuses(host, null, 2), [200, 429])
+    t.same(await statuses(host, 2), [200, 429])
   }
 )
 
@@ -244,7 +262,7 @@ t.test(
     const earlier = await published(async () => {
       current.push(
         ...(await published(async () => {
-          t.same(await statuses(app, null, 2), [404, 429])
+          t.same(await statuses(app, 2), [404, 429])
         }))
       )
     }, channel)

@@ -15,8 +15,9 @@ import {
 } from '../../lib/index.js'
 import quotaPlugin from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { captureLog, published } from '../support/service.js'
-import { VirtualTime } from '../support/virtual-time.js'
+import { captureLog } from '../support/log.js'
+import { published } from '../support/published.js'
+import { VirtualTime } from '../support/time.js'
 
 const mira = localAuthentication('mira')
 

@@ -7,8 +7,8 @@ import quotaPlugin, {
   type QuotaPermit
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
-import { captureLog, published } from '../support/service.js'
+import { published } from '../support/published.js'
+import { createServer } from '../support/server.js'
 
 type Quotas = Record<string, QuotaDefinition>
 
@@ -19,7 +19,7 @@ const rangeInHeader: QuotaDefinition['cost'] = ({ headers }) => {
 
 t.test('what is granted is held until the permit ends, and is used from then on', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: { least: 5, most: 8 } } }
-  const { ask, begin, standings, store } = await createHost('tokens', { quotas })
+  const { ask, begin, standings, store } = await createServer({ quotas })
   const stands = async (count: number, held: number): Promise<void> => {
     const remaining = 20 - count
     matchExactly(t, await standings(['tokens']), [{ count, held, remaining }])
@@ -50,9 +50,7 @@ t.test('what is granted is held until the permit ends, and is used from then on'
 })
 
 t.test('requests are used when they are admitted, and nothing of them is held', async (t) => {
-  const { begin, standings } = await createHost('batch', {
-    quotas: { batch: { perMinute: 10, cost: 4 } }
-  })
+  const { begin, standings } = await createServer({ quotas: { batch: { perMinute: 10, cost: 4 } } })
   const { request, end } = await begin()
   matchExactly(t, request.quota.decisions[0], { granted: 4, count: 4, held: 0 })
   await end()
@@ -60,7 +58,7 @@ t.test('requests are used when they are admitted, and nothing of them is held', 
 })
 
 t.test('all places that are taken are held', async (t) => {
-  const { begin, standings } = await createHost('places', { quotas: { places: { concurrent: 3 } } })
+  const { begin, standings } = await createServer({ quotas: { places: { concurrent: 3 } } })
   await begin()
   const { request } = await begin()
   matchExactly(t, request.quota.decisions[0], { granted: 1, count: 2, held: 2, period: null })
@@ -90,7 +88,7 @@ const grants: [used: number, cost: string, granted: number | null][] = [
 t.test('a request is granted as much of its range as there is room for', async (t) => {
   for (const [used, cost, granted] of grants) {
     const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
-    const { ask, begin, counts } = await createHost('tokens', { quotas })
+    const { ask, begin, counts } = await createServer({ quotas })
     const { request, end } = await begin({ 'x-cost': '0-0' })
     await request.quota.charge(used)
     await end()
@@ -107,7 +105,7 @@ t.test('a request is granted as much of its range as there is room for', async (
 
 t.test('a request of a range counts what it was granted if nothing is reported', async (t) => {
   const tokens: QuotaDefinition = { perMinute: { tokens: 10 }, cost: { least: 1, most: 8 } }
-  const { begin, standings } = await createHost('tokens', { quotas: { tokens } })
+  const { begin, standings } = await createServer({ quotas: { tokens } })
   for (const [granted, count] of [[8, 8], [2, 10]]) {
     const { request, end } = await begin()
     await end()
@@ -119,7 +117,7 @@ t.test('a request of a range counts what it was granted if nothing is reported',
 t.test('a range with the greatest limit is granted as a whole', async (t) => {
   const tokens = Number.MAX_SAFE_INTEGER
   const quotas: Quotas = { tokens: { perMinute: { tokens }, cost: { least: 1, most: tokens } } }
-  const { begin, standings } = await createHost('tokens', { quotas })
+  const { begin, standings } = await createServer({ quotas })
   const first = await begin()
   const second = await begin()
   for (const { request } of [first, second]) {
@@ -152,13 +150,11 @@ const notRanges: [string, unknown][] = [
 t.test('a range that is not possible is an error, and counts nothing', async (t) => {
   for (const [what, cost] of notRanges) {
     const limit = what === 'of requests' ? 10 : { tokens: 10 }
-    const log = captureLog()
     const quota = { perMinute: limit, cost: () => cost } as QuotaDefinition
-    const { app, begin, counts, ask } = await createHost(
-      ({ url }) => (url === '/marked' ? 'quota' : []),
-      { quotas: { quota } },
-      { logger: log.logger }
-    )
+    const { app, begin, counts, ask, log } = await createServer({
+      mark: ({ url }) => (url === '/run' ? 'quota' : []),
+      quotas: { quota }
+    })
     t.equal((await ask()).statusCode, 503, what)
     matchExactly(t, log.problems(), [
       { quota: 'quota', msg: /^the cost of the request could not be determined/ }
@@ -201,10 +197,7 @@ t.test(
   async (t) => {
     for (const [used, held, least, seconds] of waits) {
       const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
-      const { ask, begin } = await createHost('tokens', {
-        rateLimitHeaders: 'draft-10',
-        quotas
-      })
+      const { ask, begin } = await createServer({ rateLimitHeaders: 'draft-10', quotas })
       const { request, end } = await begin({ 'x-cost': '0-0' })
       await request.quota.charge(used)
       await end()
@@ -221,7 +214,7 @@ t.test(
   'what a request holds for longer than 20 minutes counts as used, until it is settled',
   async (t) => {
     const quotas: Quotas = { tokens: { perHour: { tokens: 10 }, cost: 8 } }
-    const { ask, begin, clock, standings } = await createHost('tokens', { quotas })
+    const { ask, begin, clock, standings } = await createServer({ quotas })
     const { end } = await begin()
     const rows: [gap: number, held: number, seconds: string][] = [
       [0, 8, '1'],
@@ -244,7 +237,7 @@ t.test(
   'of several quotas that reject, one that waits for what others hold decides last',
   async (t) => {
     const hourly: QuotaDefinition = { perHour: { tokens: 10 }, cost: 10 }
-    const { ask, begin } = await createHost(['held', 'requests'], {
+    const { ask, begin } = await createServer({
       quotas: { held: hourly, requests: { perMinute: 1 } }
     })
     const { end } = await begin()
@@ -257,7 +250,7 @@ t.test(
       headers: { 'retry-after': '3600' },
       body: /Maximum 10 LLM tokens per hour/
     })
-    const both = await createHost(['first', 'second'], {
+    const both = await createServer({
       quotas: { first: { perMinute: { images: 1 }, cost: 1 }, second: hourly }
     })
     await both.begin()
@@ -265,9 +258,7 @@ t.test(
       headers: { 'retry-after': '1' },
       body: /Maximum 1 LLM images per minute/
     })
-    const concurrent = await createHost(['tokens', 'places'], {
-      quotas: { tokens: hourly, places: { concurrent: 1 } }
-    })
+    const concurrent = await createServer({ quotas: { tokens: hourly, places: { concurrent: 1 } } })
     await concurrent.begin()
     matchExactly(t, await concurrent.ask(), { body: /Maximum 1 concurrent LLM requests/ })
   }
@@ -275,7 +266,7 @@ t.test(
 
 t.test('what is used beyond a grant counts as used, and is never held', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 5 } }
-  const { begin, standings } = await createHost('tokens', { quotas })
+  const { begin, standings } = await createServer({ quotas })
   const { request, end } = await begin()
   await request.quota.charge(12)
   matchExactly(t, await standings(['tokens']), [{ count: 12, held: 0 }])
@@ -285,7 +276,7 @@ t.test('what is used beyond a grant counts as used, and is never held', async (t
 
 t.test('a grant is no longer held once as much is reported, while the request runs', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 5 } }
-  const { begin, standings } = await createHost('tokens', { quotas })
+  const { begin, standings } = await createServer({ quotas })
   const { request } = await begin()
   await request.quota.charge(4)
   matchExactly(t, await standings(['tokens']), [{ count: 5, held: 5 }])
@@ -302,10 +293,10 @@ t.test('granted is the least of the enforced quotas that count the unit', async 
     off: { perDay: { images: 0 }, cost: 2 }
   }
   const preferences = new Map<string, unknown>()
-  const { app, begin, ask } = await createHost(Object.keys(quotas), { preferences, quotas })
+  const { app, begin, ask } = await createServer({ preferences, quotas })
   const granted: unknown[] = []
   app.addHook('onSend', async (request) => {
-    if (request.url === '/marked') granted.push(request.quota.granted('tokens'))
+    if (request.url === '/run') granted.push(request.quota.granted('tokens'))
   })
   app.addHook('onRequest', async (request) => {
     t.equal(request.quota.granted('tokens'), null, 'before the decision')
@@ -326,7 +317,7 @@ t.test('granted is the least of the enforced quotas that count the unit', async 
 
 t.test('granted stays what the admission granted, whatever is reported', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 12 } }
-  const { begin } = await createHost('tokens', { quotas })
+  const { begin } = await createServer({ quotas })
   const { request, end } = await begin()
   await request.quota.charge(18)
   t.equal(request.quota.granted('tokens'), 12)
@@ -340,7 +331,7 @@ t.test('granted omits a quota whose limit is Infinity, which counts all the same
     month: { perMonth: { tokens: 1000 }, cost: { least: 1, most: 40 } },
     images: { perDay: { images: () => Infinity }, cost: 2 }
   }
-  const { begin, counts } = await createHost(Object.keys(quotas), { quotas })
+  const { begin, counts } = await createServer({ quotas })
   const { request } = await begin()
   t.equal(request.quota.granted('tokens'), 40)
   t.equal(request.quota.granted('images'), null)
@@ -353,7 +344,7 @@ t.test('a permit in a handler can have ranges, and tells what it was granted', a
     dollars: { perMinute: { dollars: 9 } },
     requests: { perMinute: 5 }
   }
-  const { app, begin, counts } = await createHost([], { quotas })
+  const { app, begin, counts } = await createServer({ mark: [], quotas })
   const { request } = await begin()
   const names = ['tokens', 'dollars']
   const granted = (permit: QuotaPermit): unknown[] =>
@@ -388,7 +379,7 @@ t.test('a range is read once, and what was checked is what counts', async (t) =>
     defined: { perMinute: { tokens: 20 }, cost: defined },
     read: { perMinute: { tokens: 20 }, cost: changing }
   }
-  const { app, ask, begin } = await createHost(['defined', 'read'], { quotas })
+  const { app, ask, begin } = await createServer({ quotas })
   defined.most = NaN
   const { json } = await ask()
   matchExactly(t, json(), [{ granted: 5 }, { granted: 5 }])

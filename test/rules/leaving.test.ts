@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { localAuthentication, type QuotaStore } from '../../lib/index.js'
 import { listen } from '../support/raw-socket.js'
 import { until } from '../support/until.js'
-import { createWaitingHost } from '../support/waiting-host.js'
+import { createWaitingServer } from '../support/waiting-server.js'
 
 /** Leaves, so that the server sees it as the client of that protocol shows it. */
 type Leave = () => void
@@ -103,8 +103,8 @@ async function startHost (t: Test, isHttp2: boolean) {
     authentication: () => localAuthentication('service'),
     wait: 60_000
   }
-  const server = { http2: isHttp2, forceCloseConnections: true } as object
-  const host = await createWaitingHost(t, { slots }, { server, wrap: gate.wrap })
+  const fastify = { http2: isHttp2, forceCloseConnections: true } as object
+  const host = await createWaitingServer(t, { slots }, { fastify, wrap: gate.wrap })
   const port = await listen(host.app)
   t.teardown(() => host.app.close())
   return { ...host, gate, port }

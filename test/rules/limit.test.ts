@@ -6,6 +6,7 @@ import Fastify from 'fastify'
 import t from 'tap'
 import { preferenceFailures } from '../../lib/channels.js'
 import quotaPlugin, {
+  anonymousAuthentication,
   localAuthentication,
   type Authentication,
   type CallerLimit,
@@ -13,17 +14,11 @@ import quotaPlugin, {
   type QuotaDefinition,
   type QuotaOptions
 } from '../../lib/index.js'
+import { captureLog } from '../support/log.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
-import {
-  alice,
-  analyze,
-  asAlice,
-  captureLog,
-  createService,
-  published,
-  statuses
-} from '../support/service.js'
+import { published } from '../support/published.js'
+import { asAlice, createServer, nobody } from '../support/server.js'
+import { virtualPerformance } from '../support/time.js'
 
 const variable = 'SERVICE_RATE_LIMIT_PER_MINUTE'
 const key = 'rate-limit.per-minute'
@@ -58,8 +53,8 @@ t.test('a variable of 0 disables its quota, whatever the limit in the code', asy
   process.env[variable] = '0'
   process.env[ofChat] = '0'
   const quotas = { chat: { perDay: 7 } }
-  const { ask } = await createHost(['default', 'chat'], { perMinute: 7, quotas })
-  const { statusCode, json } = await ask({ headers: { 'x-caller': '' } })
+  const { ask } = await createServer({ mark: ['default', 'chat'], perMinute: 7, quotas })
+  const { statusCode, json } = await ask({ headers: nobody })
   t.equal(statusCode, 200, 'without a caller')
   matchExactly(t, json(), [
     { quota: 'default', outcome: 'disabled', limit: 0 },
@@ -138,15 +133,13 @@ const preferred: Record<string, [value: unknown, limit: number | undefined][]> =
 for (const [rule, rows] of Object.entries(preferred)) {
   t.test(`of a preference, ${rule}`, async (t) => {
     let read: () => unknown = () => undefined
-    const app = await createService({ perMinute: 7, preferences: { get: () => read() } })
+    const { ask } = await createServer({ perMinute: 7, preferences: { get: () => read() } })
     for (const [value, limit] of rows) {
       for (read of [() => value, async () => value]) {
         let failures: unknown[] = []
         const [message] = await published(async () => {
-          failures = await published(
-            () => analyze(app, limit === 0 ? null : alice),
-            preferenceFailures.name
-          )
+          const headers = limit === 0 ? nobody : {}
+          failures = await published(async () => ask({ headers }), preferenceFailures.name)
         })
         const { limit: used, outcome, count } = message?.decision ?? {}
         t.ok(
@@ -162,8 +155,10 @@ for (const [rule, rows] of Object.entries(preferred)) {
 }
 
 t.test('a configured limit of 0 disables the quota, and below 0 it is 1', async (t) => {
-  t.same(await statuses(await createService({ perMinute: 0 }), null, 1), [200])
-  t.same(await statuses(await createService({ perMinute: -1 }), alice, 2), [200, 429])
+  const disabled = await createServer({ perMinute: 0 })
+  t.same(await disabled.statuses(1, nobody), [200])
+  const negative = await createServer({ perMinute: -1 })
+  t.same(await negative.statuses(2), [200, 429])
 })
 
 t.test(
@@ -176,14 +171,14 @@ t.test(
         asked.push(key)
         return request?.headers['x-plan'] === 'large' ? '2' : 1
       }
-      const app = await createService({
+      const { ask, statuses } = await createServer({
         preferences: {
           get: (...of) => (isAsynchronous ? Promise.resolve(limitOf(...of)) : limitOf(...of))
         }
       })
-      await app.inject('/health')
-      t.same(await statuses(app, alice, 2), [200, 429])
-      t.same(await statuses(app, alice, 1, { headers: { 'x-plan': 'large' } }), [200])
+      await ask({ url: '/health' })
+      t.same(await statuses(2), [200, 429])
+      t.same(await statuses(1, { 'x-plan': 'large' }), [200])
       t.same(asked, [key, key, key])
     }
   }
@@ -213,17 +208,13 @@ t.test(
         const decorate = (app: object) => {
           Reflect.apply(Reflect.get(app, 'decorate'), app, ['preferences', host])
         }
-        const app = await createService(
-          {
-            authentication: asAlice,
-            perMinute: 3,
-            ...(preferences !== undefined && { preferences })
-          },
-          {},
-          order === 'before' ? { before: decorate } : {}
-        )
+        const { app, statuses } = await createServer({
+          perMinute: 3,
+          preferences,
+          ...(order === 'before' && { before: decorate })
+        })
         if (order === 'after') decorate(app)
-        t.equal((await statuses(app, null, 4)).filter((status) => status === 200).length, admitted)
+        t.equal((await statuses(4)).filter((status) => status === 200).length, admitted)
         t.equal(app.getDecorator('preferences'), host)
       }
     }
@@ -234,7 +225,7 @@ t.test(
   'start-up fails if what the host has decorated is not a reader, and says what to do',
   async (t) => {
     for (const [host, value] of [[theme, 'an object'], ['ten', 'a string']]) {
-      const app = await createService()
+      const { app } = await createServer()
       Reflect.apply(app.decorate, app, ['preferences', host])
       await t.rejects(
         async () => {
@@ -258,7 +249,7 @@ t.test('a preference reader gets null for a permit without a request', async (t)
     requests.push(request)
     return 5
   }
-  const { app } = await createHost('default', { preferences: { get } })
+  const { app } = await createServer({ preferences: { get } })
   await app.ready()
   const { decisions } = await app.quotaAcquire(localAuthentication('bob'), 'default')
   matchExactly(t, decisions, [{ limit: 5 }])
@@ -286,7 +277,7 @@ for (const limit of [ofPlan, ofPlanLater]) {
   t.test(`a limit can be ${limit.name}, a function of the caller`, async (t) => {
     for (const [index, chat] of definitions.entries()) {
       const what = `definition ${index}`
-      const { app, begin, ask } = await createHost('chat', { quotas: { chat } })
+      const { app, begin, ask } = await createServer({ quotas: { chat } })
       const running = [await begin(), await begin(), await begin({ 'x-caller': 'bob' })]
       const limits = running.map(({ request }) => request.quota.decisions[0]?.limit)
       t.same(limits, [2, 2, 1], what)
@@ -305,6 +296,7 @@ for (const limit of [ofPlan, ofPlanLater]) {
 
 t.test('a function that is a limit gets the authentication, for every decision', async (t) => {
   const asked: Authentication[] = []
+  const account = { plan: 'large' }
   let limit = 1
   const chat: QuotaDefinition = {
     perMinute: (authentication) => {
@@ -312,12 +304,16 @@ t.test('a function that is a limit gets the authentication, for every decision',
       return limit
     }
   }
-  const { ask, statuses } = await createHost('chat', { quotas: { chat } })
+  const alice = localAuthentication('alice', { account })
+  const { statuses } = await createServer({
+    authentication: ({ headers }) => (headers['x-caller'] === '' ? null : alice),
+    quotas: { chat }
+  })
   t.same(await statuses(2), [200, 429])
   limit = 2
-  t.equal((await ask()).statusCode, 200)
-  t.equal((await ask({ headers: { 'x-caller': '' } })).statusCode, 401)
-  matchExactly(t, asked, Array(3).fill({ kind: 'local', username: 'alice' }))
+  t.same(await statuses(1), [200])
+  t.same(await statuses(1, nobody), [401])
+  matchExactly(t, asked, Array(3).fill({ kind: 'local', username: 'alice', account }))
 })
 
 /** Throws, as a function that is a limit. */
@@ -353,30 +349,30 @@ const failures: [limit: () => unknown, message: string][] = [
   [() => ({ tokens: 5 }), `${rule} an object`]
 ]
 
-/** Returns a function that does the same, and returns a promise of it. */
-function later (limit: () => unknown): () => Promise<unknown> {
-  return async () => limit()
+/** A server with a quota whose limit is whatever `read` of the returned state returns. */
+async function createServerReading () {
+  const state = { read: (): unknown => 1 }
+  const perMinute = (): unknown => state.read()
+  const server = await createServer({ quotas: { chat: Object({ perMinute }) } })
+  await server.app.ready()
+  return { state, ...server }
 }
 
 t.test(
   'what a function returns is what a caller may use: nothing at 0 or below, anything at Infinity',
   async (t) => {
+    const { app, state, store } = await createServerReading()
     for (const [limit, effective] of returned) {
-      for (const perMinute of [limit, later(limit)]) {
-        const { app, ask, store } = await createHost('chat', {
-          quotas: { chat: Object({ perMinute }) }
-        })
+      for (state.read of [limit, async () => limit()]) {
         const what = `${limit}`
-        const [message] = await published(async () => {
-          t.equal((await ask()).statusCode, effective === 0 ? 429 : 200, what)
-        })
+        store.clearCounters()
+        const { decisions } = await app.quotaAcquire(asAlice(), 'chat')
         const admitted = { outcome: 'admitted', limit: effective, count: 1, granted: 1 }
         const rejected = { outcome: 'rejected', limit: 0, count: 0, granted: 0, retryAfter: null }
-        matchExactly(t, message?.decision, effective === 0 ? rejected : admitted, what)
-        t.equal((await ask({ headers: { 'x-caller': '' } })).statusCode, 401)
-        const { decisions } = await app.quotaAcquire(localAuthentication('bob'), 'chat')
-        t.ok(Object.is(decisions[0]?.limit, effective))
-        t.equal(store.inspect('chat.requests.minute').trackedCallers, 2)
+        matchExactly(t, decisions, [effective === 0 ? rejected : admitted], what)
+        const { refusal } = await app.quotaAcquire(anonymousAuthentication(), 'chat')
+        matchExactly(t, refusal, { outcome: 'unauthenticated' }, what)
+        t.equal(store.inspect('chat.requests.minute').trackedCallers, 1)
       }
     }
   }
@@ -384,7 +380,7 @@ t.test(
 
 t.test('nothing is left of a unit either, also for a request that could use nothing', async (t) => {
   for (const cost of [0, 1, { least: 0, most: 9 }]) {
-    const { app, ask } = await createHost('chat', {
+    const { app, ask } = await createServer({
       quotas: { chat: { perDay: { tokens: () => 0 }, cost } }
     })
     t.equal((await ask()).statusCode, 429)
@@ -393,31 +389,36 @@ t.test('nothing is left of a unit either, also for a request that could use noth
   }
 })
 
-t.test('a limit of Infinity counts all that is asked for, and remaining is null', async (t) => {
-  const { app, standings } = await createHost('chat', {
-    quotas: { chat: { perDay: { tokens: () => Infinity }, cost: { least: 1, most: large } } }
-  })
-  await app.ready()
-  const { decisions } = await app.quotaAcquire(localAuthentication('alice'), 'chat')
-  matchExactly(t, decisions, [{ outcome: 'admitted', limit: Infinity, granted: large }])
-  matchExactly(t, await standings(['chat']), [{ count: large, remaining: null }])
-})
+t.test(
+  'a limit of Infinity counts all that is asked for; remaining is null, and no header has an item',
+  async (t) => {
+    const { ask, app, standings } = await createServer({
+      rateLimitHeaders: 'draft-10',
+      quotas: { chat: { perDay: { tokens: () => Infinity }, cost: { least: 1, most: large } } }
+    })
+    const { statusCode, headers } = await ask()
+    t.same([statusCode, headers.ratelimit], [200, undefined])
+    const { decisions } = await app.quotaAcquire(localAuthentication('bob'), 'chat')
+    matchExactly(t, decisions, [{ outcome: 'admitted', limit: Infinity, granted: large }])
+    const of = { 'x-caller': 'bob' }
+    matchExactly(t, await standings(['chat'], of), [{ count: large, remaining: null }])
+  }
+)
 
 t.test('a function that fails as a limit is a logged 503 that counts nothing', async (t) => {
+  const time = virtualPerformance(t)
+  const { ask, state, store, log } = await createServerReading()
   for (const [limit, message] of failures) {
-    for (const perMinute of [limit, later(limit)]) {
-      const log = captureLog()
-      const { app, ask, store } = await createHost(
-        'chat',
-        { quotas: { chat: Object({ perMinute }) } },
-        { logger: log.logger }
-      )
-      const { statusCode, headers } = await ask()
-      t.same([statusCode, headers['retry-after']], [503, '1'], message)
-      const permit = await app.quotaAcquire(localAuthentication('bob'), 'chat')
+    for (state.read of [limit, async () => limit()]) {
+      time.advance(60_000)
+      log.lines.length = 0
+      const messages = await published(async () => {
+        const { statusCode, headers } = await ask()
+        t.same([statusCode, headers['retry-after']], [503, '1'], message)
+      })
       const callerKey = /^\w{64}$/
-      const refusal = { outcome: 'unavailable', reason: 'limit', callerKey, count: null }
-      matchExactly(t, permit.refusal, refusal)
+      const decision = { outcome: 'unavailable', reason: 'limit', callerKey, count: null }
+      matchExactly(t, messages, [{ decision }])
       t.equal(store.inspect('chat.requests.minute').trackedCallers, 0)
       matchExactly(t, log.problems(), [
         {
@@ -432,12 +433,10 @@ t.test('a function that fails as a limit is a logged 503 that counts nothing', a
 })
 
 t.test('a function that is a limit has as much time as a preference reader', async (t) => {
-  const log = captureLog()
-  const { ask } = await createHost(
-    'chat',
-    { preferenceTimeout: 1, quotas: { chat: { perMinute: async () => new Promise(() => {}) } } },
-    { logger: log.logger }
-  )
+  const { ask, log } = await createServer({
+    preferenceTimeout: 1,
+    quotas: { chat: { perMinute: async () => new Promise(() => {}) } }
+  })
   t.equal((await ask()).statusCode, 503)
   matchExactly(t, log.problems(), [{ level: 50, err: { message: 'no response within 1 ms' } }])
 })
@@ -449,12 +448,7 @@ t.test('a preference that is set precedes a function, which is then not asked', 
     asked += 1
     return 7
   }
-  const log = captureLog()
-  const { ask } = await createHost(
-    'chat',
-    { preferences, quotas: { chat: { perDay } } },
-    { logger: log.logger }
-  )
+  const { ask, log } = await createServer({ preferences, quotas: { chat: { perDay } } })
   const values: [value: unknown, limit: number, asked: number][] = [
     [undefined, 7, 1],
     [5, 5, 1],
@@ -543,8 +537,7 @@ t.test('variables that quotas read, or others, are not warned of', async (t) => 
   t.teardown(() => {
     Reflect.deleteProperty(process.env, 'SERVICE_RATE_LIMITS')
   })
-  const log = captureLog()
-  const app = await createService({ operations: [] }, { logger: log.logger })
+  const { app, log } = await createServer()
   await app.ready()
   t.same(log.problems(), [])
 })

@@ -2,9 +2,10 @@
 import Fastify, { type FastifyInstance, type HTTPMethods, type RouteHandlerMethod } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { type QuotaOptions, type RouteMark } from '../../lib/index.js'
+import { captureLog } from '../support/log.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
-import { asAlice, captureLog, published } from '../support/service.js'
+import { published } from '../support/published.js'
+import { asAlice, createServer } from '../support/server.js'
 
 const ran = async () => 'ran'
 const marked = { config: { quota: true } }
@@ -125,8 +126,8 @@ t.test(
     const functions = [...marks, [null, none] as const].map(
       ([mark, names]): [mark: unknown, names: readonly string[]] => [() => mark, names]
     )
-    for (const [mark, names] of [...marks, [undefined, none] as const, ...functions]) {
-      const { ask } = await createHost(mark as RouteMark, { quotas })
+    for (const [mark, names] of [...marks, ...functions]) {
+      const { ask } = await createServer({ mark: mark as RouteMark, quotas })
       const decisions = (await ask()).json()
       matchExactly(
         t,
@@ -135,7 +136,7 @@ t.test(
           quota,
           outcome: 'admitted',
           count: 1,
-          operation: { method: 'POST', path: '/marked' }
+          operation: { method: 'POST', path: '/run' }
         })),
         `${String(mark)} is ${names}`
       )
@@ -152,7 +153,7 @@ t.test(
       calls += 1
       return headers['x-exempt'] === undefined ? ['images', 'chat'] : null
     }
-    const { app, ask } = await createHost(mark, { quotas })
+    const { app, ask } = await createServer({ mark, quotas })
     app.post('/lost', { config: { quota: mark } }, (_request, reply) => {
       reply.callNotFound()
     })
@@ -194,12 +195,11 @@ t.test(
         ['shadow', 'enforce', 503],
         ['shadow', 'shadow', 200]
       ] as const) {
-        const log = captureLog()
-        const { ask, counts } = await createHost(
-          mark as RouteMark,
-          { mode, quotas: { chat: { mode: chatMode } } },
-          { logger: log.logger }
-        )
+        const { ask, counts, log } = await createServer({
+          mark: mark as RouteMark,
+          mode,
+          quotas: { chat: { mode: chatMode } }
+        })
         const messages = await published(async () => {
           t.equal((await ask()).statusCode, status, `${mark} ${mode}`)
         })
@@ -219,7 +219,7 @@ t.test(
         matchExactly(t, log.problems(), [
           {
             msg: /quotas of the request could not be determined/,
-            err: { message: /of the host|POST \/marked/ }
+            err: { message: /of the host|POST \/run/ }
           }
         ])
         t.same(await counts(['default', 'chat']), [0, 0])
@@ -296,7 +296,7 @@ t.test(
     const log = captureLog()
     const app: FastifyInstance = Fastify({ logger: log.logger })
     for (const [url, quota] of [
-      ['/marked', true],
+      ['/run', true],
       ['/function', () => 'default'],
       ['/mistaken', 'chatt']
     ] as const) {
@@ -304,7 +304,7 @@ t.test(
     }
     await app.register(quotaPlugin, { authentication: asAlice, perMinute: 2 })
     const statuses = []
-    for (const url of ['/marked', '/function', '/marked', '/mistaken']) {
+    for (const url of ['/run', '/function', '/run', '/mistaken']) {
       statuses.push((await app.inject({ method: 'POST', url })).statusCode)
     }
     t.same(statuses, [200, 200, 429, 503])

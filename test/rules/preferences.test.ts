@@ -5,11 +5,11 @@ import { mock } from 'node:test'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { preferenceFailures } from '../../lib/channels.js'
-import { matchExactly } from '../support/match-exactly.js'
 import { plainEnvironment } from '../support/environment.js'
-import { createHost } from '../support/quota-host.js'
-import { alice, analyze, captureLog, createService, published } from '../support/service.js'
-import { virtualPerformance } from '../support/virtual-performance.js'
+import { matchExactly } from '../support/match-exactly.js'
+import { published } from '../support/published.js'
+import { createServer } from '../support/server.js'
+import { virtualPerformance } from '../support/time.js'
 
 const configured = 50
 const key = 'rate-limit.per-minute'
@@ -25,7 +25,6 @@ const fail = () => {
  * that it used.
  */
 async function serviceReading (read: () => unknown) {
-  const log = captureLog()
   const state = { read, asked: 0 }
   const preferences = {
     get () {
@@ -33,12 +32,9 @@ async function serviceReading (read: () => unknown) {
       return state.read()
     }
   }
-  const app = await createService(
-    { preferences, perMinute: configured, preferenceTimeout: 1 },
-    { logger: log.logger }
-  )
-  const ask = async () => (await published(() => analyze(app, alice)))[0]?.decision.limit
-  return { log, state, ask }
+  const server = await createServer({ preferences, perMinute: configured, preferenceTimeout: 1 })
+  const ask = async () => (await published(server.ask))[0]?.decision.limit
+  return { log: server.log, state, ask }
 }
 
 t.test(
@@ -133,11 +129,10 @@ for (const [what, working] of [['returned limits', good], ['had none', () => nul
 
 t.test('each request for which a preference failed is published, and one warned of', async (t) => {
   virtualPerformance(t)
-  const log = captureLog()
   const preferences = new Map([[key, 'many']])
-  const app = await createService({ preferences }, { logger: log.logger })
+  const { app, ask, log } = await createServer({ preferences })
   const failures = await published(async () => {
-    for (let request = 0; request < 3; request++) await analyze(app, alice)
+    for (let request = 0; request < 3; request++) await ask()
   }, preferenceFailures.name)
   matchExactly(t, failures, Array(3).fill({ server: app.server, preference: key }))
   t.equal(log.warnings().length, 1)
@@ -152,7 +147,8 @@ t.test('a preference that fails or is left alone does not affect another', async
       return key.includes('chat') ? never() : 7
     }
   }
-  const { ask } = await createHost(['default', 'chat'], {
+  const { ask } = await createServer({
+    mark: ['default', 'chat'],
     preferences,
     preferenceTimeout: 1,
     quotas: { chat: {} }
@@ -195,9 +191,9 @@ t.test(
         throw new Error('gone')
       }
     ]) {
-      const app = await createService({ preferences: { get }, preferenceTimeout: 1_000_000 })
+      const { ask } = await createServer({ preferences: { get }, preferenceTimeout: 1_000_000 })
       const before = timers()
-      await analyze(app, alice)
+      await ask()
       t.equal(timers(), before)
     }
   }
@@ -298,7 +294,7 @@ t.test(
     })
     let noteAsked = (): void => {}
     let answer = (_limit: number): void => {}
-    const app = await createService({
+    const { ask } = await createServer({
       preferences: {
         get: () =>
           new Promise((resolve) => {
@@ -312,7 +308,7 @@ t.test(
       const asked = new Promise<void>((resolve) => {
         noteAsked = resolve
       })
-      const response = analyze(app, alice)
+      const response = ask()
       await asked
       for (let passed = 0; passed < 1_000; passed += 10) mock.timers.tick(10)
       // As after a stall of the event loop, in which the answer had arrived.

@@ -1,18 +1,15 @@
 // docs/rules.md, "Refusal": the responses 401, 429 and 503, and the option refusalBody.
 import { gzipSync } from 'node:zlib'
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import t from 'tap'
-import quotaPlugin, {
+import {
   MemoryQuotaStore,
+  type QuotaDefinition,
   type QuotaStore,
-  type RefusalBody,
-  type RefusalBodyWriter,
-  type QuotaDefinition
+  type RefusalBodyWriter
 } from '../../lib/index.js'
-import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
-import { alice, analyze, asAlice, captureLog, createService, statuses } from '../support/service.js'
+import { createServer, nobody, type ServerOptions } from '../support/server.js'
 
 const unauthenticated =
   '{"error":"Authentication is required for this LLM operation.","status":401}'
@@ -20,12 +17,8 @@ const unauthenticated =
 t.test(
   'Retry-After is the time until the window ends, in seconds, rounded up and at least 1',
   async (t) => {
-    const clock = new VirtualClock()
-    const app = await createService({
-      perMinute: 1,
-      store: new MemoryQuotaStore({ clock: clock.now })
-    })
-    await analyze(app, alice)
+    const { ask, statuses, clock } = await createServer({ perMinute: 1 })
+    await ask()
     for (const [at, seconds] of [
       [0, '60'],
       [0.5, '60'],
@@ -40,14 +33,10 @@ t.test(
       [59_999.75, '1']
     ] as const) {
       clock.advance(at - clock.now())
-      t.equal(
-        (await analyze(app, alice)).headers['retry-after'],
-        seconds,
-        `${at} ms into the window`
-      )
+      t.equal((await ask()).headers['retry-after'], seconds, `${at} ms into the window`)
     }
     clock.advance(60_000 - clock.now())
-    t.same(await statuses(app, alice, 1), [200])
+    t.same(await statuses(1), [200])
   }
 )
 
@@ -64,6 +53,7 @@ const valid = {
 const results: [result: unknown, status: number][] = [
   [[valid], 200],
   [[{ ...valid, count: -5 }], 503],
+  [undefined, 503],
   [[undefined], 503],
   [[valid, valid], 503],
   [[], 503],
@@ -83,10 +73,9 @@ t.test(
         }
       }
       for (const given of [result, Promise.resolve(result), thenable]) {
-        const log = captureLog()
         const store: QuotaStore = Object.assign(new MemoryQuotaStore(), { acquire: () => given })
-        const app = await createService({ store, authentication: asAlice }, { logger: log.logger })
-        t.same(await statuses(app, null, 1), [status], JSON.stringify(result))
+        const { statuses, log } = await createServer({ store })
+        t.same(await statuses(1), [status], JSON.stringify(result))
         const failure = {
           msg: /store failed/,
           counters: ['default'],
@@ -98,14 +87,41 @@ t.test(
   }
 )
 
-const bodies: Record<string, [body: string, retryAfter: string | undefined]> = {
-  401: [unauthenticated, undefined],
-  429: [
+/** A server with a limit of 1, and a function that makes its store fail from then on. */
+async function createRefusingServer (options: ServerOptions = {}) {
+  let isDown = false
+  const memory = new MemoryQuotaStore({ clock: () => 0 })
+  const store: QuotaStore = {
+    acquire (demands) {
+      if (isDown) throw new Error('gone')
+      return memory.acquire(demands)
+    }
+  }
+  const server = await createServer({ perMinute: 1, ...options, store })
+  const fail = (): void => {
+    isDown = true
+  }
+  return { ...server, fail }
+}
+
+/** Returns the responses to an admitted request, and to those that are refused in each way. */
+async function refusalsOf ({ ask, fail }: Awaited<ReturnType<typeof createRefusingServer>>) {
+  const admitted = await ask()
+  const rejected = await ask()
+  const withoutCaller = await ask({ headers: nobody })
+  fail()
+  return { admitted, 401: withoutCaller, 429: rejected, 503: await ask() }
+}
+
+const refusals = [
+  [401, unauthenticated, undefined],
+  [
+    429,
     '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}',
     '60'
   ],
-  503: ['{"error":"The request quota is unavailable. Please try again.","status":503}', '1']
-}
+  [503, '{"error":"The request quota is unavailable. Please try again.","status":503}', '1']
+] as const
 
 // What a host does that must not affect a refusal.
 const habits: Record<string, (app: FastifyInstance) => void> = {
@@ -141,119 +157,89 @@ const habits: Record<string, (app: FastifyInstance) => void> = {
     app.addHook('onError', async (_request, reply) => {
       reply.code(418)
     })
+  },
+  ...Object.fromEntries(
+    [
+      {
+        '4xx': { type: 'object', properties: {}, additionalProperties: false },
+        '5xx': { type: 'string' }
+      },
+      { 401: { type: 'array' }, 429: { type: 'number' }, 503: { type: 'null' } },
+      {
+        default: {
+          type: 'object',
+          properties: { message: { type: 'string' } },
+          required: ['message']
+        }
+      }
+    ].map((response) => [`the schema ${JSON.stringify(response)}`, withSchema(response)])
+  ),
+  'all of them' (app) {
+    for (const [what, habit] of Object.entries(habits)) if (what !== 'all of them') habit(app)
   }
 }
 
-const schemas = [
-  {
-    '4xx': { type: 'object', properties: {}, additionalProperties: false },
-    '5xx': { type: 'string' }
-  },
-  { 401: { type: 'array' }, 429: { type: 'number' }, 503: { type: 'null' } },
-  {
-    default: { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] }
+/** Declares these responses in the schema of each route that has none. */
+function withSchema (response: object) {
+  return (app: FastifyInstance): void => {
+    app.addHook('onRoute', (route) => {
+      route.schema ??= { response }
+    })
   }
-]
+}
 
-t.test(
-  'the bytes of a refusal do not depend on hooks, handlers, serializers and schemas of the host',
-  async (t) => {
-    const hosts: [string, ((app: FastifyInstance) => void) | undefined, object | undefined][] = [
-      ...Object.entries(habits).map(([what, habit]): [string, typeof habit, undefined] => [
-        what,
-        habit,
-        undefined
-      ]),
-      ...schemas.map((schema): [string, undefined, object] => [
-        JSON.stringify(schema),
-        undefined,
-        schema
-      ]),
-      [
-        'all of them',
-        (app) => {
-          for (const habit of Object.values(habits)) habit(app)
-        },
-        schemas[0]
-      ]
-    ]
-    for (const [what, habit, schema] of hosts) {
-      for (const [status, [body, retryAfter]] of Object.entries(bodies)) {
-        const app = Fastify()
-        const memory = new MemoryQuotaStore({ clock: new VirtualClock().now })
-        const store: QuotaStore =
-          status === '503'
-            ? {
-                acquire () {
-                  throw new Error('gone')
-                }
-              }
-            : memory
-        habit?.(app)
-        await app.register(quotaPlugin, {
-          perMinute: 1,
-          store,
-          authentication: () => (status === '401' ? null : asAlice())
-        })
-        let ran = 0
-        app.post('/api/analyze', { ...(schema && { schema: { response: schema } }) }, async () => {
-          ran += 1
-          return { message: 'ran' }
-        })
-        const responses = [
-          await app.inject({ method: 'POST', url: '/api/analyze' }),
-          await app.inject({ method: 'POST', url: '/api/analyze' })
-        ]
-        const { statusCode, body: sent, headers } = responses[1] ?? {}
-        t.same(
-          [
-            statusCode,
-            sent,
-            headers?.['content-type'],
-            headers?.['cache-control'],
-            headers?.['retry-after']
-          ],
-          [Number(status), body, 'application/json; charset=utf-8', 'no-store', retryAfter],
-          what
-        )
-        t.equal(ran, status === '429' ? 1 : 0)
+for (const [what, habit] of Object.entries(habits)) {
+  t.test(`the bytes of a refusal do not depend on ${what} of the host`, async (t) => {
+    let runs = 0
+    const server = await createRefusingServer({
+      before: habit,
+      handler: async () => {
+        runs += 1
+        return { message: 'ran' }
       }
+    })
+    const responses = await refusalsOf(server)
+    for (const [status, sent, retryAfter] of refusals) {
+      const { statusCode, body, headers } = responses[status]
+      t.same(
+        [
+          statusCode,
+          body,
+          headers['content-type'],
+          headers['cache-control'],
+          headers['retry-after']
+        ],
+        [status, sent, 'application/json; charset=utf-8', 'no-store', retryAfter]
+      )
     }
-  }
-)
+    t.equal(runs, 1, 'the operation ran for the admitted request only')
+  })
+}
 
 t.test('the onSend hooks of the host run, and can encode the refusal', async (t) => {
-  const app = await createService(
-    {},
-    {},
-    {
-      before: (app) =>
-        app.addHook('onSend', async (_request, reply, payload) => {
-          t.equal(payload, unauthenticated)
-          reply.header('content-encoding', 'gzip')
-          return gzipSync(String(payload))
-        })
-    }
-  )
-  t.same((await analyze(app, null)).rawPayload, gzipSync(unauthenticated))
+  const { ask } = await createServer({
+    before: (app) =>
+      app.addHook('onSend', async (_request, reply, payload) => {
+        t.equal(payload, unauthenticated)
+        reply.header('content-encoding', 'gzip')
+        return gzipSync(String(payload))
+      })
+  })
+  t.same((await ask({ headers: nobody })).rawPayload, gzipSync(unauthenticated))
 })
 
 t.test(
   'an error handler can send an object in place of a refusal whose onSend hook has failed',
   async (t) => {
-    const app = await createService(
-      {},
-      {},
-      {
-        before (app) {
-          app.setErrorHandler(async () => ({ failed: true }))
-          app.addHook('onSend', async (_request, _reply, payload) => {
-            if (payload === unauthenticated) throw new Error('no encoder')
-          })
-        }
+    const { ask } = await createServer({
+      before (app) {
+        app.setErrorHandler(async () => ({ failed: true }))
+        app.addHook('onSend', async (_request, _reply, payload) => {
+          if (payload === unauthenticated) throw new Error('no encoder')
+        })
       }
-    )
-    t.same((await analyze(app, null)).json(), { failed: true })
+    })
+    t.same((await ask({ headers: nobody })).json(), { failed: true })
   }
 )
 
@@ -266,54 +252,43 @@ t.test(
       contentType,
       body: JSON.stringify({ outcome, quota, limit, url })
     })
-    const memory = new MemoryQuotaStore({ clock: new VirtualClock().now })
-    const store: QuotaStore = { acquire: (...asked) => memory.acquire(...asked) }
-    const app = await createService({ perMinute: 1, refusalBody, store })
-    const headers = { 'content-type': contentType, 'cache-control': 'no-store' }
-    const bodyOf = (outcome: string) =>
-      `{"outcome":"${outcome}","quota":"default","limit":1,"url":"/api/analyze"}`
-    t.equal((await analyze(app, alice)).body, '{"ran":"/api/analyze"}')
-    matchExactly(t, await analyze(app, alice), {
-      statusCode: 429,
-      body: bodyOf('rejected'),
-      headers: {
-        ...headers,
-        'retry-after': '60',
-        'content-length': String(bodyOf('rejected').length)
-      }
-    })
-    matchExactly(t, await analyze(app, null), {
-      statusCode: 401,
-      body: bodyOf('unauthenticated'),
-      headers
-    })
-    store.acquire = () => {
-      throw new Error('gone')
+    const server = await createRefusingServer({ refusalBody, handler: async () => 'ran' })
+    const responses = await refusalsOf(server)
+    t.equal(responses.admitted.body, 'ran')
+    for (const [status, outcome, retryAfter] of [
+      [401, 'unauthenticated', undefined],
+      [429, 'rejected', '60'],
+      [503, 'unavailable', '1']
+    ] as const) {
+      const body = `{"outcome":"${outcome}","quota":"default","limit":1,"url":"/run"}`
+      matchExactly(t, responses[status], {
+        statusCode: status,
+        body,
+        headers: {
+          'content-type': contentType,
+          'cache-control': 'no-store',
+          'content-length': String(body.length),
+          'retry-after': retryAfter
+        }
+      })
     }
-    matchExactly(t, await analyze(app, alice), {
-      statusCode: 503,
-      body: bodyOf('unavailable'),
-      headers: { ...headers, 'retry-after': '1' }
-    })
   }
 )
 
 t.test('a refusal has the default body where refusalBody returns null', async (t) => {
-  const log = captureLog()
   const asked: unknown[] = []
   const refusalBody: RefusalBodyWriter = ({ outcome, retryAfter }) => {
     asked.push([outcome, retryAfter])
     return outcome === 'rejected' ? { contentType: 'text/plain', body: 'too many' } : null
   }
-  const store = new MemoryQuotaStore({ clock: new VirtualClock().now })
-  const app = await createService({ perMinute: 1, refusalBody, store }, { logger: log.logger })
-  await analyze(app, alice)
-  matchExactly(t, await analyze(app, null), {
+  const { ask, log } = await createServer({ perMinute: 1, refusalBody })
+  await ask()
+  matchExactly(t, await ask({ headers: nobody }), {
     statusCode: 401,
     body: unauthenticated,
     headers: { 'content-type': 'application/json; charset=utf-8' }
   })
-  matchExactly(t, await analyze(app, alice), { statusCode: 429, body: 'too many' })
+  matchExactly(t, await ask(), { statusCode: 429, body: 'too many' })
   t.same(asked, [['unauthenticated', null], ['rejected', 60]])
   t.same(log.problems(), [])
 })
@@ -370,21 +345,13 @@ t.test(
   'the refusal has the default body if refusalBody fails, and the error is logged',
   async (t) => {
     for (const [what, refusalBody] of failing) {
-      const log = captureLog()
-      const app = await createService(
-        { refusalBody: refusalBody as () => RefusalBody },
-        { logger: log.logger }
-      )
-      matchExactly(
-        t,
-        await analyze(app, null),
-        {
-          statusCode: 401,
-          body: unauthenticated,
-          headers: { 'content-type': 'application/json; charset=utf-8' }
-        },
-        what
-      )
+      const { ask, log } = await createServer({ refusalBody: refusalBody as RefusalBodyWriter })
+      const refusal = {
+        statusCode: 401,
+        body: unauthenticated,
+        headers: { 'content-type': 'application/json; charset=utf-8' }
+      }
+      matchExactly(t, await ask({ headers: nobody }), refusal, what)
       matchExactly(t, log.problems(), [{ msg: /refusalBody failed/, err: { message: /\w/ } }], what)
     }
   }
@@ -399,32 +366,23 @@ t.test('the content type can be any media type, with or without parameters', asy
     'text/plain  ; charset=utf-8',
     'text/plain '
   ]) {
-    const { body, headers } = await analyze(
-      await createService({ refusalBody: () => ({ contentType, body: 'of the host' }) }),
-      null
-    )
-    t.equal(body, 'of the host', contentType)
+    const { ask } = await createServer({ refusalBody: () => ({ contentType, body: 'own' }) })
+    const { body, headers } = await ask({ headers: nobody })
+    t.equal(body, 'own', contentType)
     t.ok(String(headers['content-type']).startsWith(contentType.trim()), contentType)
   }
 })
 
-t.test(
-  'refusalBody is not called in shadow mode or for admitted requests, and without it a ' +
-    'refusal logs no error',
-  async (t) => {
-    const log = captureLog()
-    const refusalBody = () => {
-      throw new Error('not to be called')
-    }
-    await analyze(
-      await createService({ refusalBody, mode: 'shadow' }, { logger: log.logger }),
-      null
-    )
-    await analyze(await createService({ refusalBody }, { logger: log.logger }), alice)
-    await analyze(await createService({}, { logger: log.logger }), null)
-    t.same(log.errors(), [])
+t.test('refusalBody is not called in shadow mode or for admitted requests', async (t) => {
+  const refusalBody = () => {
+    throw new Error('not to be called')
   }
-)
+  const shadow = await createServer({ refusalBody, mode: 'shadow' })
+  await shadow.statuses(1, nobody)
+  const enforced = await createServer({ refusalBody })
+  await enforced.statuses(1)
+  t.same([...shadow.log.errors(), ...enforced.log.errors()], [])
+})
 
 t.test('a request that can never be admitted is told so, and not to wait', async (t) => {
   const rows: [definition: QuotaDefinition, message: string][] = [
@@ -445,41 +403,10 @@ t.test('a request that can never be admitted is told so, and not to wait', async
     [{ concurrent: () => 0 }, 'Maximum 0 concurrent LLM requests.']
   ]
   for (const [chat, message] of rows) {
-    const { ask } = await createHost('chat', {
-      quotas: { chat },
-      rateLimitHeaders: 'draft-10'
-    })
+    const { ask } = await createServer({ quotas: { chat }, rateLimitHeaders: 'draft-10' })
     const { statusCode, headers, json } = await ask()
     t.same(json(), { error: `Rate limit exceeded. ${message}`, status: 429 })
     t.same([statusCode, headers['retry-after']], [429, undefined])
     t.notMatch(String(headers.ratelimit), /;t=/, 'none where there is no Retry-After')
   }
-})
-
-t.test('a limit that a function returns as Infinity counts and refuses none', async (t) => {
-  const { ask, counts } = await createHost('chat', {
-    quotas: { chat: { perMinute: () => Infinity } },
-    rateLimitHeaders: 'draft-10'
-  })
-  for (let request = 1; request <= 20; request++) {
-    const { statusCode, headers } = await ask()
-    t.same([statusCode, headers.ratelimit, await counts(['chat'])], [200, undefined, [request]])
-  }
-})
-
-t.test('a cost can be a promise, which must settle within preferenceTimeout', async (t) => {
-  const never = new Promise<number>(() => {})
-  const { ask, counts } = await createHost('chat', {
-    preferenceTimeout: 20,
-    quotas: {
-      chat: {
-        perMinute: { tokens: 50 },
-        cost: ({ headers }) => (headers['x-never'] === undefined ? Promise.resolve(7) : never)
-      }
-    }
-  })
-  t.equal((await ask()).statusCode, 200)
-  t.same(await counts(['chat']), [7])
-  t.equal((await ask({ headers: { 'x-never': 'yes' } })).statusCode, 503)
-  t.same(await counts(['chat']), [7])
 })

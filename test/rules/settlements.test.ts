@@ -1,4 +1,4 @@
-// docs/rules.md, "Costs": what is published on fastify-llm-quota:settlement.
+// docs/rules.md, "Settlements": what is published on fastify-llm-quota:settlement.
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import {
@@ -10,10 +10,10 @@ import {
   type QuotaStore
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
+import { published } from '../support/published.js'
 import { RemoteStore } from '../support/remote-store.js'
-import { published } from '../support/service.js'
-import { setWallClock } from '../support/wall-clock.js'
+import { createServer, nobody } from '../support/server.js'
+import { setWallClock } from '../support/time.js'
 
 type Quotas = Record<string, QuotaDefinition>
 
@@ -62,7 +62,7 @@ t.test(
   async (t) => {
     for (const [what, unreported, steps, messages] of orders) {
       const tokens = { perMinute: { tokens: 50 }, cost: 5, unreported }
-      const { begin, counts, app } = await createHost('tokens', { quotas: { tokens } })
+      const { begin, counts, app } = await createServer({ quotas: { tokens } })
       const { request, end } = await begin()
       const found = await settled(async () => {
         for (const step of steps) {
@@ -113,12 +113,12 @@ t.test('each quota of another unit than requests has a message, a shadow quota t
     places: { concurrent: 2 },
     off: { perMinute: { tokens: 0 } }
   }
-  const { begin, ask } = await createHost(Object.keys(quotas), { quotas })
+  const { begin, ask } = await createServer({ quotas })
   const first = await begin()
   const second = await begin()
   const messages = await settled(async () => {
     t.equal((await ask()).statusCode, 429)
-    t.equal((await ask({ headers: { 'x-caller': '' } })).statusCode, 401)
+    t.equal((await ask({ headers: nobody })).statusCode, 401)
     await first.request.quota.charge({ tokens: 1, requests: 9, images: 9 })
     await first.end()
     await second.end()
@@ -140,7 +140,7 @@ t.test('windowEnd is the end of the window that counted the admission', async (t
     month: { perMonth: { tokens: 50 }, cost: 5 },
     tokyo: { perDay: { tokens: 50 }, cost: 5, timeZone: () => 'Asia/Tokyo' }
   }
-  const { begin, clock } = await createHost(Object.keys(quotas), { quotas })
+  const { begin, clock } = await createServer({ quotas })
   await begin()
   clock.advance(20_000)
   set('2026-11-25T12:00:20Z')
@@ -161,7 +161,7 @@ t.test('windowEnd is the end of the window that counted the admission', async (t
 
 t.test('a permit in a handler has messages of its own, without a request for a job', async (t) => {
   const quotas: Quotas = { tokens: { perMinute: { tokens: 50 }, cost: 5 } }
-  const { app, begin } = await createHost('tokens', { quotas })
+  const { app, begin } = await createServer({ quotas })
   const { request, end } = await begin()
   const messages = await settled(async () => {
     const permit = await app.quotaAcquire(request, { tokens: 8 }, { reference: 'item 7' })
@@ -189,7 +189,7 @@ t.test('a permit in a handler has messages of its own, without a request for a j
 t.test('failed says that the store did not answer, then and in later messages', async (t) => {
   const store = new RemoteStore()
   const quotas: Quotas = { tokens: { perMinute: { tokens: 50 }, cost: 5, store } }
-  const { app } = await createHost('tokens', { quotas })
+  const { app } = await createServer({ quotas })
   const permit = await app.quotaAcquire(localAuthentication('bob'), 'tokens')
   const messages = await settled(async () => {
     store.fails = 'settle'
@@ -209,7 +209,7 @@ t.test('a report while the store settles the end is published with its own messa
   const store = new RemoteStore()
   store.waits = 'settle'
   const quotas: Quotas = { tokens: { perMinute: { tokens: 50 }, cost: 5, store } }
-  const { app } = await createHost('tokens', { quotas })
+  const { app } = await createServer({ quotas })
   const permit = await app.quotaAcquire(localAuthentication('bob'), 'tokens')
   const messages = await settled(async () => {
     const ended = permit.end()
@@ -246,7 +246,7 @@ t.test('reports of one request are settled one after another', async (t) => {
     peek: memory.peek.bind(memory)
   }
   const quotas: Quotas = { tokens: { perMinute: { tokens: 500 }, cost: 5, store } }
-  const { begin, counts } = await createHost('tokens', { quotas })
+  const { begin, counts } = await createServer({ quotas })
   const { request, end } = await begin()
   await end()
   const amounts: Amounts[] = [1, { tokens: 20 }, 3, 0, 40]

@@ -1,10 +1,11 @@
 // docs/rules.md, "Several quotas": shadow quotas are decided by themselves, after all others.
 import { mock } from 'node:test'
 import t from 'tap'
+import type { QuotaDefinition } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
+import { published } from '../support/published.js'
 import { RemoteStore } from '../support/remote-store.js'
-import { captureLog, published } from '../support/service.js'
+import { createServer } from '../support/server.js'
 import { until } from '../support/until.js'
 
 /** A store that decides when a test says so. */
@@ -14,6 +15,56 @@ function createLateStore (): RemoteStore {
   return store
 }
 
+t.test(
+  'a shadow quota is asked after the enforced ones have admitted, on its own, and refuses nothing',
+  async (t) => {
+    const shadows: Record<string, QuotaDefinition> = {
+      full: { perHour: 0 },
+      tried: { perHour: 1 },
+      wide: { perHour: 9 },
+      costly: { cost: () => -1 },
+      nobody: { authentication: () => null },
+      broken: {
+        store: {
+          acquire () {
+            throw new Error('gone')
+          },
+          settle () {}
+        }
+      }
+    }
+    const enforced: QuotaDefinition = { perMinute: 2, mode: 'enforce' }
+    const quotas: Record<string, QuotaDefinition> = { ...shadows, enforced }
+    const { ask, counts } = await createServer({ mode: 'shadow', quotas })
+    const outcomes = (
+      await published(async () => {
+        for (const status of [200, 200, 429]) t.equal((await ask()).statusCode, status)
+      })
+    ).map(
+      ({ decision: { quota, outcome, enforced } }) =>
+        `${quota} ${outcome}${enforced ? ', enforced' : ''}`
+    )
+    const others = [
+      'wide admitted',
+      'costly unavailable',
+      'nobody unauthenticated',
+      'broken unavailable'
+    ]
+    t.same(outcomes, [
+      'enforced admitted, enforced',
+      'full disabled',
+      'tried admitted',
+      ...others,
+      'enforced admitted, enforced',
+      'full disabled',
+      'tried rejected',
+      ...others,
+      'enforced rejected, enforced'
+    ])
+    t.same(await counts(['tried', 'wide', 'enforced']), [1, 2, 2])
+  }
+)
+
 t.test('a request waits for its shadow quotas for 100 ms at most', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => {
@@ -21,7 +72,8 @@ t.test('a request waits for its shadow quotas for 100 ms at most', async (t) => 
   })
   const late = createLateStore()
   const shadow = { perDay: { tokens: 50 }, cost: 5, mode: 'shadow', store: late } as const
-  const { ask, counts } = await createHost(['default', 'shadow', 'last'], {
+  const { ask, counts } = await createServer({
+    mark: ['default', 'shadow', 'last'],
     quotas: { shadow, last: {} }
   })
   let isDecided = false
@@ -48,12 +100,10 @@ t.test('a request waits for its shadow quotas for 100 ms at most', async (t) => 
 t.test('what a late shadow quota counts is settled as was reported before', async (t) => {
   const late = createLateStore()
   const shadow = { perDay: { tokens: 50 }, cost: 5, mode: 'shadow', store: late } as const
-  const log = captureLog()
-  const { begin, counts } = await createHost(
-    ['default', 'shadow'],
-    { quotas: { shadow, place: { concurrent: 1, mode: 'shadow', store: late } } },
-    { logger: log.logger }
-  )
+  const { begin, counts, log } = await createServer({
+    mark: ['default', 'shadow'],
+    quotas: { shadow, place: { concurrent: 1, mode: 'shadow', store: late } }
+  })
   const { request, end } = await begin()
   t.same(request.quota.decisions.map(({ quota }) => quota), ['default'])
   const charged = request.quota.charge({ tokens: 2 })
@@ -67,7 +117,7 @@ t.test('what a late shadow quota counts is settled as was reported before', asyn
 
 t.test('a shadow quota has no part in what a range is granted', async (t) => {
   const tokens = { perDay: { tokens: 50 }, cost: { least: 1, most: 40 } }
-  const { begin, counts } = await createHost(['tokens', 'shadow'], {
+  const { begin, counts } = await createServer({
     quotas: { tokens, shadow: { perDay: { tokens: 7 }, cost: tokens.cost, mode: 'shadow' } }
   })
   const { request } = await begin()

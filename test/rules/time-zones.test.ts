@@ -9,16 +9,10 @@ import {
   type QuotaStore
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost, fromOrganisation } from '../support/quota-host.js'
-import {
-  alice,
-  captureLog,
-  createService,
-  published,
-  statuses as statusesOf
-} from '../support/service.js'
+import { published } from '../support/published.js'
+import { createServer, fromOrganisation } from '../support/server.js'
+import { setWallClock } from '../support/time.js'
 import { demand } from '../support/told-store.js'
-import { setWallClock } from '../support/wall-clock.js'
 
 // When a day, week or month of a time zone begins and ends, in UTC.
 const windows: [what: string, limit: string, timeZone: string, begin: string, end: string][] = [
@@ -66,7 +60,7 @@ for (const [what, limit, timeZone, from, to] of windows) {
     const begin = set(from)
     for (const time of [begin, end - 1]) {
       const { noting, noted } = notingStore()
-      const { ask } = await createHost('quota', { store: noting, quotas: { quota } })
+      const { ask } = await createServer({ store: noting, quotas: { quota } })
       set(time)
       matchExactly(
         t,
@@ -92,7 +86,7 @@ for (const [what, hours, quota, begins] of [
 ] as const) {
   t.test(`no sweep removes the counter of a ${what} before it ends`, async (t) => {
     const set = setWallClock(t)
-    const { ask, clock } = await createHost('quota', { quotas: { quota } })
+    const { ask, clock } = await createServer({ quotas: { quota } })
     const begin = set(begins)
     t.equal((await ask()).statusCode, 200)
     for (const [minutes, caller, status] of [
@@ -112,7 +106,7 @@ t.test('a process whose clock is set back across midnight is in the earlier day'
   const set = setWallClock(t)
   const { noting, noted } = notingStore()
   const quotas = { quota: { perDay: 1, timeZone: 'UTC' } }
-  const { ask } = await createHost('quota', { store: noting, quotas })
+  const { ask } = await createServer({ store: noting, quotas })
   const times = ['2026-11-25T00:00Z', '2026-11-24T23:59:59.999Z', '2026-11-25T00:00Z']
   for (const [index, time] of times.entries()) {
     set(time)
@@ -136,7 +130,7 @@ async function statusesAt (
   const store: QuotaStore = new MemoryQuotaStore()
   const statuses = []
   for (const time of times) {
-    const { ask } = await createHost('quota', { store, quotas: { quota } })
+    const { ask } = await createServer({ store, quotas: { quota } })
     set(time)
     statuses.push((await ask()).statusCode)
   }
@@ -160,7 +154,7 @@ t.test(
     t.same(await statusesAt(t, daily, times), [200, 200, 200, 429, 429, 200, 200])
     // The window of the next day is full, for a process whose clock is still in the day before.
     const set = setWallClock(t)
-    const { ask } = await createHost('quota', { quotas: { quota: { ...daily, perDay: 1 } } })
+    const { ask } = await createServer({ quotas: { quota: { ...daily, perDay: 1 } } })
     set('2026-11-25T00:00Z')
     await ask()
     set('2026-11-24T23:59:58Z')
@@ -214,7 +208,7 @@ t.test(
   async (t) => {
     const set = setWallClock(t)
     set('2026-11-30T23:59:50Z')
-    const { app, ask, begin } = await createHost('budget', {
+    const { app, ask, begin } = await createServer({
       rateLimitHeaders: 'draft-10',
       quotas: { budget: { perMonth: { dollars: 5 }, cost: 5 } }
     })
@@ -247,7 +241,7 @@ t.test('resetsAt is when the day or month ends, also before a request opens it',
     budget: { perMonth: 5 },
     daily: { perDay: 5, timeZone: () => 'Asia/Tokyo' }
   }
-  const { standings } = await createHost([], { quotas })
+  const { standings } = await createServer({ mark: [], quotas })
   matchExactly(t, await standings(Object.keys(quotas)), [
     { count: 0, windowRemaining: null, resetsAt: Date.parse('2027-01-01T00:00Z') },
     { count: 0, windowRemaining: null, resetsAt: Date.parse('2026-12-01T15:00Z') }
@@ -265,7 +259,7 @@ t.test('windowRemaining is at least 1, even if a day ends while a store is asked
     }
   }
   const daily: QuotaDefinition = { perDay: 1, timeZone: 'UTC' }
-  const { ask } = await createHost('daily', { store, quotas: { daily } })
+  const { ask } = await createServer({ store, quotas: { daily } })
   matchExactly(t, (await ask()).json(), [{ outcome: 'admitted', windowRemaining: 1 }])
 })
 
@@ -284,7 +278,7 @@ t.test(
   async (t) => {
     const set = setWallClock(t)
     const asked: Authentication[] = []
-    const { app, ask, store } = await createHost('budget', {
+    const { app, ask, store } = await createServer({
       authentication: fromOrganisation,
       quotas: {
         budget: {
@@ -327,28 +321,6 @@ t.test('callers are listed until their day ends, though the longest day has 27 h
   t.end()
 })
 
-t.test('the time zone of a token is that of its claims, read from request.user', async (t) => {
-  const set = setWallClock(t)
-  const app = await createService({
-    quotas: {
-      budget: {
-        operations: [{ method: 'POST', path: '/api/analyze' }],
-        perDay: 1,
-        timeZone: (authentication) => {
-          if (authentication.kind !== 'token') return 'no token'
-          t.equal(authentication.authenticated, true)
-          t.match(authentication.claims, { sub: /./ })
-          return 'Asia/Tokyo'
-        }
-      }
-    }
-  })
-  set('2026-11-25T14:59:30Z')
-  t.same(await statusesOf(app, alice, 2), [200, 429])
-  set('2026-11-25T15:00Z')
-  t.same(await statusesOf(app, alice, 2), [200, 429])
-})
-
 t.test(
   'a time zone that throws, or is none, is a 503 and counts nothing; also of an authentication',
   async (t) => {
@@ -368,12 +340,9 @@ t.test(
       ]
     ]
     for (const [failure, timeZone] of failing) {
-      const log = captureLog()
-      const { app, ask, store } = await createHost(
-        'budget',
-        { quotas: { budget: { perMonth: 5, timeZone } } },
-        { logger: log.logger }
-      )
+      const { app, ask, store, log } = await createServer({
+        quotas: { budget: { perMonth: 5, timeZone } }
+      })
       const { statusCode, headers } = await ask()
       t.same([statusCode, headers['retry-after']], [503, '1'])
       const permit = await app.quotaAcquire(localAuthentication('bob'), 'budget')
@@ -394,7 +363,7 @@ t.test(
   async (t) => {
     const set = setWallClock(t)
     const daily: QuotaDefinition = { perDay: { tokens: 100 }, cost: 10, timeZone: 'UTC' }
-    const { begin, counts } = await createHost('daily', { quotas: { daily } })
+    const { begin, counts } = await createServer({ quotas: { daily } })
     set('2026-11-24T23:59Z')
     const { request, end } = await begin()
     set('2026-11-25T00:01Z')
@@ -407,13 +376,10 @@ t.test(
 
 t.test('where the time zone fails only later, a report counts in the first window', async (t) => {
   const set = setWallClock(t)
-  const log = captureLog()
   let zone = 'Asia/Tokyo'
-  const { begin, counts } = await createHost(
-    'budget',
-    { quotas: { budget: { perDay: { tokens: 100 }, cost: 10, timeZone: () => zone } } },
-    { logger: log.logger }
-  )
+  const { begin, counts, log } = await createServer({
+    quotas: { budget: { perDay: { tokens: 100 }, cost: 10, timeZone: () => zone } }
+  })
   set('2026-11-25T14:00Z')
   const { request, end } = await begin()
   zone = 'Nowhere/City'
@@ -431,7 +397,7 @@ t.test('a quota whose days become those of a time zone starts anew', async (t) =
   const timeZones = [undefined, () => 'Asia/Tokyo', 'Asia/Tokyo', 'Asia/Seoul']
   for (const timeZone of timeZones) {
     const quotas = { budget: { perDay: 1, timeZone } }
-    const { statuses } = await createHost('budget', { store, quotas })
+    const { statuses } = await createServer({ store, quotas })
     t.same(await statuses(2), [200, 429])
   }
 })
@@ -441,7 +407,7 @@ t.test(
   async (t) => {
     const set = setWallClock(t)
     let timeZone = 'Asia/Tokyo'
-    const { ask, standings } = await createHost('daily', {
+    const { ask, standings } = await createServer({
       quotas: { daily: { perDay: 1, timeZone: () => timeZone } }
     })
     // In Tokyo, the day ends at 15:00, and in New York, it begins at 05:00 (UTC).
@@ -474,7 +440,7 @@ t.test(
   async (t) => {
     const set = setWallClock(t)
     let timeZone = 'Pacific/Honolulu'
-    const { ask, standings } = await createHost('daily', {
+    const { ask, standings } = await createServer({
       quotas: { daily: { perDay: 1, timeZone: () => timeZone } }
     })
     const now = set('2026-11-25T12:00Z')
@@ -493,7 +459,7 @@ t.test(
 
 t.test('more time zones than are remembered have the same windows', async (t) => {
   const set = setWallClock(t)
-  const { ask } = await createHost('budget', {
+  const { ask } = await createServer({
     authentication: fromOrganisation,
     quotas: { budget: { perDay: 1, timeZone: zoneOf } }
   })

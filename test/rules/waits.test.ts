@@ -8,7 +8,7 @@ import quotaPlugin, {
   type QuotaDefinition,
   type QuotaOptions
 } from '../../lib/index.js'
-import { asAlice } from '../support/service.js'
+import { asAlice } from '../support/server.js'
 
 const everything: Record<string, QuotaDefinition> = {
   limited: { perHour: () => 2, cost: () => 1 },

@@ -2,18 +2,18 @@
 import Fastify from 'fastify'
 import t from 'tap'
 import { quotaPlugin, ShardedQuotaStore } from '../../lib/index.js'
+import { captureLog } from '../support/log.js'
 import { matchExactly } from '../support/match-exactly.js'
+import { createServer } from '../support/server.js'
 import { answered, insure } from '../support/told-store.js'
-import { alice, analyze, captureLog, createService } from '../support/service.js'
 
 t.test('many requests that fail at once cause one log line', async (t) => {
   const { clock, primary, store } = insure()
-  const log = captureLog()
-  const app = await createService({ store, perMinute: 100 }, { logger: log.logger })
+  const { ask, log } = await createServer({ store, perMinute: 100 })
   primary.manner = 'hangs'
   const responses = await answered(
     clock,
-    Promise.all(Array.from({ length: 50 }, () => analyze(app, alice)))
+    Promise.all(Array.from({ length: 50 }, async () => ask()))
   )
   t.ok(responses.every(({ statusCode }) => statusCode === 200))
   const fails = {
@@ -25,14 +25,13 @@ t.test('many requests that fail at once cause one log line', async (t) => {
   matchExactly(t, log.problems(), [fails])
   primary.manner = 'promises'
   clock.advance(100)
-  for (let request = 0; request < 3; request++) await analyze(app, alice)
+  for (let request = 0; request < 3; request++) await ask()
   matchExactly(t, log.problems(), [fails, works])
 })
 
 t.test('a server logs the changes of its own store, until it has closed', async (t) => {
   const { primary, store, countOf } = insure()
-  const log = captureLog()
-  const app = await createService({ store }, { logger: log.logger })
+  const { app, log } = await createServer({ store })
   const other = insure()
   other.primary.manner = 'throws'
   await other.countOf()
@@ -45,8 +44,7 @@ t.test('a server logs the changes of its own store, until it has closed', async 
 
 t.test('the changes of a store that only a named quota has are logged, too', async (t) => {
   const { primary, store, countOf } = insure()
-  const log = captureLog()
-  const app = await createService({ quotas: { chat: { store } } }, { logger: log.logger })
+  const { app, log } = await createServer({ quotas: { chat: { store } } })
   await app.ready()
   primary.manner = 'throws'
   await countOf()
@@ -55,11 +53,10 @@ t.test('the changes of a store that only a named quota has are logged, too', asy
 
 t.test('each of two servers that share a store logs its changes', async (t) => {
   const { primary, store, countOf } = insure()
-  const logs = [captureLog(), captureLog()]
-  for (const { logger } of logs) await createService({ store }, { logger })
+  const servers = [await createServer({ store }), await createServer({ store })]
   primary.manner = 'throws'
   await countOf()
-  for (const log of logs) matchExactly(t, log.warnings(), [/primary store fails/])
+  for (const { log } of servers) matchExactly(t, log.warnings(), [/primary store fails/])
 })
 
 t.test('the changes of a shard are logged, once for all scopes of a server', async (t) => {

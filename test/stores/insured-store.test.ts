@@ -7,7 +7,7 @@ import { hasFunction } from '../../lib/option-checks.js'
 import { required } from '../../lib/required.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
-import type { Acquisition, Demand, Settled } from '../../lib/store/store.js'
+import type { Acquisition, Settled } from '../../lib/store/store.js'
 import { nodeTimers } from '../../lib/time-limit.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 import { matchExactly } from '../support/match-exactly.js'
@@ -43,22 +43,6 @@ const reasons = {
   'promises nonsense': `${nonsense} the field count ${natural}; it got undefined`
 } as const
 
-t.test('a call is one that the fallback decided if the primary fails, and none if both fail',
-  async (t) => {
-    for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
-      const fallback = new ToldStore(new VirtualClock())
-      const { primary, store, countOf } = insure({ fallback })
-      await countOf()
-      primary.manner = manner
-      await countOf()
-      t.same(store.decisions, { primary: 1, fallback: 1 }, manner)
-      fallback.manner = 'throws'
-      await t.rejects(countOf())
-      t.same(store.decisions, { primary: 1, fallback: 1 }, `${manner}, as the fallback`)
-    }
-  }
-)
-
 for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
   t.test(
     `the fallback decides if the primary ${manner}, until one request finds that it works`,
@@ -87,6 +71,7 @@ for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
       t.equal(store.state, 'primary')
       await pass(clock, 70)
       t.equal(store.state, 'primary', 'late results do not change the state')
+      t.same(store.decisions, { primary: 2, fallback: 21 }, 'each call is counted once')
       const changes = [
         { store, state: 'fallback', error: { message: reasons[manner] } },
         { store, state: 'primary', error: undefined }
@@ -103,7 +88,7 @@ t.test('a primary can return results instead of promises', async (t) => {
   matchExactly(t, await store.acquire([demand('a')]), [{ admitted: true, count: 77 }])
   t.same(await store.list?.('default'), {
     callers: [{ callerKey: 'default 0', count: 77, held: 0, windowRemaining: 60_000 }],
-    cursor: '1'
+    cursor: 'primary:1'
   })
 })
 
@@ -202,27 +187,6 @@ t.test(
   }
 )
 
-t.test(
-  'remembered rejections do not change the state if a wrapper of the primary awaits them',
-  async (t) => {
-    const clock = new VirtualClock()
-    const inner = new ToldStore(clock)
-    const primary = { acquire: async (demands: readonly Demand[]) => inner.acquire(demands) }
-    const { store, countOf } = insure({ primary }, clock)
-    const published = publishedChanges(t)
-    for (let outage = 0; outage < 4; outage++) {
-      // The server is down, but the caller is known to have no room.
-      Object.assign(inner, { manner: 'rejects', admitted: true, isRemembered: false })
-      await countOf('b')
-      Object.assign(inner, { manner: 'answers', admitted: false, isRemembered: true })
-      clock.advance(100)
-      t.equal(await countOf('a'), -77)
-      t.equal(store.state, 'fallback')
-    }
-    t.equal(published.length, 1)
-  }
-)
-
 t.test('a rejection from memory, beside a demand that was not asked, does not change the state',
   async (t) => {
     const remembered = { ...admitted, admitted: false, granted: 0, isRemembered: true } as const
@@ -245,15 +209,13 @@ t.test('a rejection from memory, beside a demand that was not asked, does not ch
   }
 )
 
-t.test('demands that are not as described are no failure of the primary', async (t) => {
+t.test('arguments that are not as described are no failure of the primary', async (t) => {
   const { primary, store } = insure()
   await t.rejects(async () => store.acquire([demand('a', { most: 1.5 })]), TypeError)
   await t.rejects(async () => store.peek?.(demand('a', { least: -1 })), TypeError)
-  const { receipt } = await acquireOne(store, 'a')
-  await t.rejects(async () => store.settle?.(receipt, { count: -1, held: 0 }), TypeError)
   await t.rejects(async () => store.forget?.('a', 'default'), TypeError)
   t.equal(store.state, 'primary')
-  t.same([primary.asked, primary.told], [1, []])
+  t.same([primary.asked, primary.told], [0, []])
 })
 
 for (const manner of ['throws', 'rejects', 'hangs'] as const) {
@@ -290,12 +252,25 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
       matchExactly(t, await read(), [
         { trackedCallers: 77 },
         { count: 77 },
-        { callers: [{ callerKey: 'default 0' }], cursor: '1' }
+        { callers: [{ callerKey: 'default 0' }], cursor: 'primary:1' }
       ])
       t.equal(published.length, 2)
     }
   )
 }
+
+t.test('what the primary answers late to inspect, peek or list is ignored', async (t) => {
+  const { clock, primary, store } = insure()
+  primary.manner = 'answers late'
+  const reads = Promise.all([
+    store.inspect?.('default'),
+    store.peek?.(demand('a')),
+    store.list?.('default')
+  ])
+  t.match(await answered(clock, reads), [{ trackedCallers: 0 }, null, { callers: [] }])
+  await pass(clock, 60)
+  t.equal(store.state, 'primary')
+})
 
 t.test('the next page comes from the store of the last page, or fails with it', async (t) => {
   for (const manner of ['throws', 'rejects', 'hangs'] as const) {
@@ -303,9 +278,10 @@ t.test('the next page comes from the store of the last page, or fails with it', 
     const fallback = Object.assign(new ToldStore(clock), { count: 5 })
     const { primary, store } = insure({ fallback }, clock)
     const page = async (cursor?: string) => answered(clock, store.list?.('default', cursor))
-    matchExactly(t, await page(), { callers: [{ callerKey: 'default 0', count: 77 }], cursor: '1' })
+    const ofPrimary = { callers: [{ callerKey: 'default 0', count: 77 }], cursor: 'primary:1' }
+    matchExactly(t, await page(), ofPrimary)
     primary.manner = manner
-    await t.rejects(page('1'), manner)
+    await t.rejects(page('primary:1'), manner)
     const pages = [await page()]
     primary.manner = 'promises'
     pages.push(await page('fallback:1'))
@@ -315,7 +291,24 @@ t.test('the next page comes from the store of the last page, or fails with it', 
     ])
     fallback.manner = manner
     await t.rejects(page('fallback:1'), manner)
+    await t.rejects(page('1'), TypeError, 'a cursor of neither')
   }
+})
+
+t.test('an insured store can be the primary of another one', async (t) => {
+  const clock = new VirtualClock()
+  const last = new ToldStore(clock)
+  const inner = insure({ fallback: Object.assign(last, { count: 5 }) }, clock)
+  const { store } = insure({ primary: inner.store }, clock)
+  inner.primary.manner = 'throws'
+  const { receipt, count } = await acquireOne(store, 'a')
+  t.equal(count, 5)
+  await store.settle?.(receipt, { count: 1, held: 0 })
+  t.same(last.told, ['settle 1 and 0 of default'])
+  const page = await store.list?.('default')
+  const next = await store.list?.('default', page?.cursor ?? '')
+  matchExactly(t, next, { callers: [{ callerKey: 'default 1', count: 5 }] })
+  t.equal(store.state, 'primary')
 })
 
 t.test(
@@ -380,6 +373,7 @@ t.test(
         t.ok(clock.now() - began <= 2 * (30 + 6), manner)
         clock.advance(100)
       }
+      t.same(store.decisions, { primary: 0, fallback: 1 }, manner)
     }
   }
 )
@@ -442,7 +436,7 @@ t.test(
   'a text of the primary is a receipt for every process, and none of the fallback is a text',
   async (t) => {
     const clock = new VirtualClock()
-    const { primary, fallback, store } = insure({ fallback: new ToldStore(clock) }, clock)
+    const { primary, store } = insure({ fallback: new ToldStore(clock) }, clock)
     const { receipt } = await acquireOne(store, 'a')
     t.equal(receipt, 'default')
     const other = insure()
@@ -451,7 +445,6 @@ t.test(
     primary.manner = 'throws'
     const ofFallback = await acquireOne(store, 'a')
     t.same(ofFallback.receipt, { store: 'fallback', receipt: 'default' })
-    t.not(fallback, undefined)
     const inMemory = new InsuredQuotaStore({ primary: new MemoryQuotaStore() })
     t.type((await acquireOne(inMemory, 'a')).receipt, 'object')
     for (const wrong of [undefined, null, 5, {}, { store: 'other', receipt: 'default' }]) {
@@ -459,12 +452,6 @@ t.test(
     }
   }
 )
-
-t.test('the end of a window in a time zone is that of the store that counted it', async (t) => {
-  const { store } = insure({ primary: new MemoryQuotaStore() })
-  const day = demand('a', { start: 1_000, end: 2_000 })
-  matchExactly(t, await store.acquire([day]), [{ windowRemaining: null, end: 2_000 }])
-})
 
 t.test(
   'what a late result has counted is given back whole, once, and nothing of a late rejection',

@@ -4,9 +4,9 @@ import { callerKey, localAuthentication } from '../../lib/index.js'
 import { SharedStore, type SharedQuotaStoreOptions } from '../../lib/store/shared/shared-store.js'
 import { DriverServer } from '../support/driver-server.js'
 import { matchExactly } from '../support/match-exactly.js'
+import { virtualPerformance } from '../support/time.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
-import { virtualPerformance } from '../support/virtual-performance.js'
 
 const limit = 1
 const whole = { count: 1, held: 1 }

@@ -176,6 +176,15 @@ t.test('list, inspect, peek, forget and clearCounters are those of one store', a
   )
 })
 
+t.test('the pages of each shard are listed in turn, with its own cursors', async (t) => {
+  const clock = new VirtualClock()
+  const store = new ShardedQuotaStore([new ToldStore(clock), new MemoryQuotaStore()])
+  const first = await store.list?.('default')
+  matchExactly(t, first, { callers: [{ callerKey: 'default 0' }], cursor: '0:1' })
+  const second = await store.list?.('default', '0:1')
+  matchExactly(t, second, { callers: [{ callerKey: 'default 1' }], cursor: '0:2' })
+})
+
 t.test('has the functions that all of its stores have', async (t) => {
   const { settle: _, ...withoutSettle } = lent(new MemoryQuotaStore())
   const store = new ShardedQuotaStore([new MemoryQuotaStore(), withoutSettle])

@@ -5,9 +5,9 @@ import type { Call, Reply } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import type { Acquisition } from '../../lib/store/store.js'
 import { DriverServer } from '../support/driver-server.js'
+import { virtualPerformance } from '../support/time.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
-import { virtualPerformance } from '../support/virtual-performance.js'
 
 const renewalInterval = 10_000
 

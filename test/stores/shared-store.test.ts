@@ -7,9 +7,9 @@ import type { Call, Connection } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import type { Acquisition } from '../../lib/store/store.js'
 import { DriverServer } from '../support/driver-server.js'
+import { setWallClock } from '../support/time.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
-import { setWallClock } from '../support/wall-clock.js'
 
 const key = String(callerKey(localAuthentication('alice')))
 

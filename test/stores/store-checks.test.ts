@@ -5,7 +5,7 @@ import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import { ShardedQuotaStore } from '../../lib/store/sharded/sharded-store.js'
 import { required } from '../../lib/required.js'
-import { acquireFrom, assertPeeked } from '../../lib/store/checks.js'
+import { acquireFrom, assertPeeked } from '../../lib/store/result-checks.js'
 import type { Acquisition, Demand, QuotaStore } from '../../lib/store/store.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 
@@ -222,18 +222,34 @@ t.test('a result of a store is used only if it is as described', async (t) => {
   }, /invalid result from peek: the field held must be/)
 })
 
-t.test('a result of a store on a place is used only if it has no window', async (t) => {
-  const demands = [demand('a', place())]
-  const taken = { ...admitted, granted: 1, windowRemaining: null }
-  t.same(await acquireFrom({ acquire: () => [taken] }, demands), [taken])
-  for (const windowRemaining of [undefined, 30_000, NaN, '5']) {
-    const result = [{ ...taken, windowRemaining }] as Acquisition[]
-    await t.rejects(
-      async () => acquireFrom({ acquire: () => result }, demands),
-      /result from acquire: the field windowRemaining must be null for a concurrent request/
-    )
-    t.throws(() => {
-      assertPeeked(result[0], demand('a', place()))
-    }, /result from peek/)
-  }
-})
+// The window that the result of a demand has, and those that it cannot have.
+const windows: [string, Demand, object, object[], RegExp][] = [
+  [
+    'a place',
+    demand('a', place()),
+    { windowRemaining: null },
+    [{ windowRemaining: undefined }, { windowRemaining: 30_000 }, { windowRemaining: '5' }],
+    /the field windowRemaining must be null for a concurrent request/
+  ],
+  [
+    'a day of a time zone',
+    demand('a', { start: 1_000, end: 2_000 }),
+    { windowRemaining: null, end: 2_000 },
+    [{ end: undefined }, { end: '2000' }, { end: 1.5 }],
+    /the field end must be milliseconds since the epoch/
+  ]
+]
+
+for (const [what, asked, window, wrong, message] of windows) {
+  t.test(`a result of a store on ${what} is used only if it has the window of one`, async (t) => {
+    const result = { ...admitted, granted: 1, ...window }
+    t.same(await acquireFrom({ acquire: () => [result] }, [asked]), [result])
+    for (const fields of wrong) {
+      const unusable: Acquisition = Object.assign({ ...result }, fields)
+      await t.rejects(async () => acquireFrom({ acquire: () => [unusable] }, [asked]), message)
+      t.throws(() => {
+        assertPeeked(unusable, asked)
+      }, message)
+    }
+  })
+}

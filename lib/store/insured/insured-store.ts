@@ -6,16 +6,9 @@ import {
   withFunctions
 } from '../../option-checks.js'
 import { nodeTimers } from '../../time-limit.js'
-import {
-  assertCallerKey,
-  assertDemand,
-  assertDemands,
-  assertOnce,
-  assertSettled,
-  assertStore
-} from '../checks.js'
+import { assertCallerKey, assertDemand, assertDemands } from '../argument-checks.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
-import { hideMissingFunctions } from '../store-functions.js'
+import { assertStore, hideMissingFunctions } from '../store-functions.js'
 import type {
   Acquisitions,
   CallerPage,
@@ -32,9 +25,6 @@ import type {
   PrimaryQuotaStore
 } from './options.js'
 import { isRemembered, readReceipt, WatchedStore } from './watched-store.js'
-
-// Marks the cursors of the fallback.
-const fallbackMark = 'fallback:'
 
 /**
  * Uses a primary store, and a fallback store if the primary fails or is silent: if it has been
@@ -132,8 +122,6 @@ export class InsuredQuotaStore implements QuotaStore {
    */
   async settle? (receipt: unknown, less: Settled, once?: string): Promise<void | boolean> {
     const { store, receipt: own } = readReceipt(receipt)
-    assertSettled(less)
-    assertOnce(once)
     return this[store].settle?.(own, less, once)
   }
 
@@ -158,9 +146,9 @@ export class InsuredQuotaStore implements QuotaStore {
    */
   async list? (counters: string, cursor?: string): Promise<CallerPage> {
     if (cursor === undefined) return this.#read((store) => listFrom(store, counters))
-    return cursor.startsWith(fallbackMark)
-      ? listFrom(this.#fallback, counters, cursor.slice(fallbackMark.length))
-      : listFrom(this.#primary, counters, cursor)
+    const [, store, own] = /^(primary|fallback):(.*)$/s.exec(cursor) ?? []
+    if (store === undefined) throw new TypeError('list takes a cursor that it has returned')
+    return listFrom(store === 'primary' ? this.#primary : this.#fallback, counters, own)
   }
 
   /** Clears both stores. Rejects if one of them fails. Does not change the state. */
@@ -213,12 +201,12 @@ function memoryBeside (primary: PrimaryQuotaStore, clock: () => number): MemoryQ
     : new MemoryQuotaStore({ clock, maxTrackedCallers })
 }
 
+/** Lists a page. The cursor of the next one says which of the two stores has it. */
 async function listFrom (
   watched: WatchedStore,
   counters: string,
   cursor?: string
 ): Promise<CallerPage> {
   const page = await watched.list(counters, cursor)
-  if (watched.name === 'primary' || page.cursor === null) return page
-  return { ...page, cursor: fallbackMark + page.cursor }
+  return page.cursor === null ? page : { ...page, cursor: `${watched.name}:${page.cursor}` }
 }

@@ -1,8 +1,9 @@
 import { isObject } from '../../option-checks.js'
 import { isPromise, type Eventual } from '../../promises.js'
 import type { QuotaTimers } from '../../time-limit.js'
-import { acquireFrom, assertStore } from '../checks.js'
+import { acquireFrom } from '../result-checks.js'
 import { haveRoom, settled } from '../side-by-side.js'
+import { assertStore } from '../store-functions.js'
 import type {
   Acquisition,
   Acquisitions,

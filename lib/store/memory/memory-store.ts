@@ -1,14 +1,12 @@
 // Each look at the global `performance` would call a getter.
 import { performance } from 'node:perf_hooks'
-import { assertFunction, assertOptions } from '../../option-checks.js'
+import { assertFunction, assertOptions, checkThat, isNatural } from '../../option-checks.js'
 import {
   assertCallerKey,
   assertDemand,
   assertDemands,
-  assertMaxTrackedCallers,
-  assertOnce,
-  assertSettled
-} from '../checks.js'
+  assertSettlement
+} from '../argument-checks.js'
 import { grantedAlike, grantOf, hasRoom, type Grant } from '../counter.js'
 import { defaultMaxTrackedCallers } from '../store.js'
 import type {
@@ -30,6 +28,14 @@ interface Reached extends Grant {
   readonly counter: MemoryWindow | MemoryPlaces
   readonly count: number
 }
+
+// The capacity of a JavaScript `Map`.
+const largestMaxTrackedCallers = 2 ** 24
+
+const assertMaxTrackedCallers = checkThat(
+  `must be an integer from 1 to ${largestMaxTrackedCallers}`,
+  (value) => isNatural(value) && value >= 1 && value <= largestMaxTrackedCallers
+)
 
 const defaultClock = performance.now.bind(performance)
 
@@ -90,8 +96,7 @@ export class MemoryQuotaStore implements QuotaStore {
 
   settle (receipt: unknown, less: Settled, once?: string): boolean {
     assertMemoryReceipt(receipt)
-    assertSettled(less)
-    assertOnce(once)
+    assertSettlement(less, once)
     if ('place' in receipt) {
       const places = this.#places.get(receipt.counters)
       return places?.settle(receipt, less) ?? false

@@ -1,17 +1,10 @@
 import { OptionError } from '../../errors.js'
 import { ignoreRejection, isPromise } from '../../promises.js'
 import { required } from '../../required.js'
-import {
-  acquireFrom,
-  assertCallerKey,
-  assertDemand,
-  assertDemands,
-  assertOnce,
-  assertSettled,
-  assertStore
-} from '../checks.js'
+import { assertCallerKey, assertDemand, assertDemands } from '../argument-checks.js'
+import { acquireFrom } from '../result-checks.js'
 import { acquireSideBySide } from '../side-by-side.js'
-import { hideMissingFunctions } from '../store-functions.js'
+import { assertStore, hideMissingFunctions } from '../store-functions.js'
 import type {
   Acquisitions,
   CallerPage,
@@ -73,8 +66,6 @@ export class ShardedQuotaStore implements QuotaStore {
   /** Settles in the shard that made the acquisition. */
   async settle? (receipt: unknown, less: Settled, once?: string): Promise<void | boolean> {
     const { shard, receipt: own } = readReceipt(receipt)
-    assertSettled(less)
-    assertOnce(once)
     return this.#storeAt(shard, 'the receipt').settle?.(own, less, once)
   }
 

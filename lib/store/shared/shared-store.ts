@@ -6,9 +6,8 @@ import {
   assertCallerKey,
   assertDemand,
   assertDemands,
-  assertOnce,
-  assertSettled
-} from '../checks.js'
+  assertSettlement
+} from '../argument-checks.js'
 import type {
   Acquisition,
   Acquisitions,
@@ -113,8 +112,7 @@ export class SharedStore implements QuotaStore {
    * again; one with `once` can be tried again. Freeing a place takes no text for `once`.
    */
   async settle (receipt: unknown, less: Settled, once?: string): Promise<void | boolean> {
-    assertSettled(less)
-    assertOnce(once)
+    assertSettlement(less, once)
     const read = readReceipt(receipt)
     if (read.kind === 'place') {
       if (once !== undefined) throw new TypeError('a place cannot be settled with a text')

@@ -1,12 +1,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import Fastify, {
-  type FastifyInstance,
-  type FastifyRequest,
-  type FastifyServerOptions
-} from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Test } from 'tap'
 import { waitChanges, type QuotaWaitChange } from '../../lib/channels.js'
-import quotaPlugin, {
+import {
   MemoryQuotaStore,
   quotaDecisions,
   type QuotaDecision,
@@ -15,9 +11,9 @@ import quotaPlugin, {
   type QuotaStore
 } from '../../lib/index.js'
 import { required } from '../../lib/required.js'
-import { fromHeader } from './quota-host.js'
+import { createServer, type ServerOptions } from './server.js'
+import { VirtualTime } from './time.js'
 import { until } from './until.js'
-import { VirtualTime } from './virtual-time.js'
 
 /** A request whose handler runs until it is told to finish. */
 interface Running {
@@ -27,9 +23,7 @@ interface Running {
 }
 
 /** What a host has, beside its quotas. */
-interface Parts {
-  readonly options?: QuotaOptions
-  readonly server?: FastifyServerOptions
+interface Parts extends ServerOptions {
   /** Puts something between the host and its store. */
   readonly wrap?: (store: QuotaStore) => QuotaStore
   /** Runs before the server is ready. */
@@ -37,55 +31,51 @@ interface Parts {
 }
 
 /**
- * A service in virtual time with a route `POST /run` that is marked with all given quotas, and
- * whose handler runs until it is told to finish. Callers are named by the header `x-caller`.
+ * A server in virtual time, timers included, whose route `POST /run` is marked with all given
+ * quotas, and whose handler runs until it is told to finish.
  */
-export async function createWaitingHost (
+export async function createWaitingServer (
   t: Test,
   quotas: NonNullable<QuotaOptions['quotas']>,
-  { options = {}, server = {}, wrap = (store) => store, declare = () => {} }: Parts = {}
+  { wrap = (store) => store, declare = () => {}, ...options }: Parts = {}
 ) {
   const time = new VirtualTime()
   time.start()
   t.teardown(() => {
     time.stop()
   })
-  const log = watch(t)
+  const changes = watch(t)
   const asked: number[] = []
   const store = wrap(
     askedAt(new MemoryQuotaStore({ clock: () => time.now }), () => {
       asked.push(time.now)
     })
   )
-  const app: FastifyInstance = Fastify(server)
-  await app.register(quotaPlugin, {
-    operations: [],
-    authentication: fromHeader,
+  const running: Running[] = []
+  const { app, log, ask: send } = await createServer({
     store,
     quotas,
+    handler: async (request) =>
+      new Promise<string>((resolve) => {
+        const caller = String(request.headers['x-caller'])
+        running.push({ caller, request, finish: () => resolve('ran') })
+      }),
     ...options
   })
-  const running: Running[] = []
-  app.post('/run', { config: { quota: Object.keys(quotas) } }, async (request) =>
-    new Promise<string>((resolve) => {
-      const caller = String(request.headers['x-caller'])
-      running.push({ caller, request, finish: () => resolve('ran') })
-    })
-  )
   await declare(app)
   await app.ready()
   const ask = (caller = 'alice', headers = {}) =>
-    app.inject({ method: 'POST', url: '/run', headers: { 'x-caller': caller, ...headers } })
-      .then((response) => response)
+    send({ headers: { 'x-caller': caller, ...headers } }).then((response) => response)
   return {
     app,
+    log,
     time,
     store,
     asked,
     ask,
     /** The requests whose handlers run or have run, in the order in which they began. */
     running,
-    ...log,
+    ...changes,
     /** Sends a request, and waits until its handler runs. */
     async run (caller = 'alice') {
       const before = running.length
@@ -96,9 +86,9 @@ export async function createWaitingHost (
     },
     /** Sends a request, and waits until it waits. */
     async queue (caller = 'alice', headers = {}) {
-      const before = log.waiting()
+      const before = changes.waiting()
       const response = ask(caller, headers)
-      await until('a request waits', () => log.waiting() > before)
+      await until('a request waits', () => changes.waiting() > before)
       return { response }
     }
   }
