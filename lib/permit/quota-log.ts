@@ -167,14 +167,14 @@ export class QuotaLog {
   /** Logs that a function of the caller's calendar failed. */
   windowFailed (error: unknown, quota: string, log: FastifyBaseLogger): void {
     const message =
-      "the window in the caller's time zone could not be determined; the request is not counted"
+      'the day, week or month of the caller could not be determined; the request is not counted'
     this.#minuteLog.failure(`window ${quota}`, log, error, message, { quota })
   }
 
   /** Logs that it failed when more was used than was granted. */
   windowBeyondFailed (error: unknown, quota: string, log: FastifyBaseLogger): void {
     const message =
-      "the window in the caller's time zone could not be determined; what was used beyond the " +
+      'the day, week or month of the caller could not be determined; what was used beyond the ' +
       'grant counts in the window of the admission'
     this.#minuteLog.failure(`window beyond ${quota}`, log, error, message, { quota })
   }

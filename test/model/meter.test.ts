@@ -301,9 +301,9 @@ t.test('a meter names what has a wrong type', async (t) => {
   const host = await createMeters()
   const permit = await host.acquire()
   const wrong: [body: unknown, options: unknown, message: RegExp][] = [
-    [undefined, {}, /the option body must be a web stream .* it got undefined/],
-    [new Response('x'), {}, /the option body must be .* response\.body; it got an object/],
-    ['text', {}, /the option body must be .* it got a string/],
+    [undefined, {}, /the parameter body of meter must be a web stream .* it got undefined/],
+    [new Response('x'), {}, /body of meter must be .* response\.body; it got an object/],
+    ['text', {}, /the parameter body of meter must be .* it got a string/],
     [null, { interrupted: 5 }, /the option options\.interrupted must be a function; it got 5/],
     [null, { interupted: () => null }, /the option options\.interupted does not exist/],
     [null, null, /the option options must be a plain object/]

@@ -330,7 +330,7 @@ t.test('a text that no permit of these quotas has is an OptionError', async (t) 
   const unknown = /must be a text that handOver returned; it got a string/
   const otherWindows = /the same unit and windows; it got that of "tokens"/
   const invalid: [text: unknown, message: RegExp][] = [
-    [undefined, /text must be a text that handOver returned; it got undefined/],
+    [undefined, /text of quotaResume must be a text that handOver .*; it got undefined/],
     [7, /must be a text that handOver returned; it got 7/],
     ['', unknown],
     ['{"secret":', unknown],

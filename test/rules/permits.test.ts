@@ -82,19 +82,19 @@ t.test(
       [['messages', 'message'], {}, unknown, /it got "message"/],
       [{ messages: null, message: 1 }, {}, unknown, /it got "message"/],
       [['messages', 5], {}, unknown, /it got 5/],
-      [undefined, {}, option, /quotas must be a name.*it got undefined/],
-      [new Map([['messages', 2]]), {}, option, /quotas must be a name/],
-      [[], {}, option, /quotas must contain the name of a quota/],
-      [{}, {}, option, /quotas must contain the name of a quota/],
-      [{ sockets: 1 }, {}, option, /quotas.sockets must be null for a quota of concurrent/],
-      [{ messages: { least: 1, most: 2 } }, {}, option, /quotas.messages must be a number/],
-      [{ tokens: { least: 2, most: 1 } }, {}, option, /quotas.tokens must be a safe integer/],
+      [undefined, {}, option, /quotas of quotaAcquire must be a name.*it got undefined/],
+      [new Map([['messages', 2]]), {}, option, /quotas of quotaAcquire must be a name/],
+      [[], {}, option, /quotas of quotaAcquire must contain the name of a quota/],
+      [{}, {}, option, /quotas of quotaAcquire must contain the name of a quota/],
+      [{ sockets: 1 }, {}, option, /parameter quotas.sockets of quotaAcquire must be null/],
+      [{ messages: { least: 1, most: 2 } }, {}, option, /quotas.messages of .* must be a number/],
+      [{ tokens: { least: 2, most: 1 } }, {}, option, /quotas.tokens of .* must be a safe integer/],
       ...[-1, 1.5, '1', undefined, async () => 1].map(
         (cost): [unknown, unknown, string, RegExp] => [
           { tokens: cost },
           {},
           option,
-          /quotas.tokens must be a safe integer of at least 0, or .*, or null/
+          /quotas.tokens of quotaAcquire must be a safe integer of at least 0, or .*, or null/
         ]
       ),
       ['messages', { cost: 2 }, option, /options.cost does not exist/],
@@ -443,7 +443,7 @@ t.test('an authentication in place of a request is the caller of each of the quo
   matchExactly(t, refusal, { outcome: 'unauthenticated', reason: 'no-authentication' })
   await t.rejects(app.quotaAcquire(job, 'requested'), {
     code: 'FST_ERR_LLM_QUOTA_OPTION',
-    message: /quotas\.requested must be given/
+    message: /quotas\.requested of quotaAcquire must be given/
   })
   t.equal((await app.quotaAcquire(job, { requested: 4 })).refusal, null)
   await app.quotaAcquire(job, ['sockets', 'tokens'])
@@ -466,7 +466,7 @@ t.test(
       const costs = { messages: null, one: null, two: null, [given]: 1 }
       await t.rejects(app.quotaAcquire(job, costs), {
         code: 'FST_ERR_LLM_QUOTA_OPTION',
-        message: new RegExp(`quotas\\.${missing} must be given`)
+        message: new RegExp(`quotas\\.${missing} of quotaAcquire must be given`)
       })
     }
     t.same(store.list('messages.requests.minute').callers, [])
@@ -511,15 +511,15 @@ t.test(
     for (const names of ['organisation', ['messages', 'organisation']]) {
       await t.rejects(app.quotaAcquire(user, names), {
         code: 'FST_ERR_LLM_QUOTA_OPTION',
-        message: /source must have the callers by name, such as \{ organisation: /
+        message: /source of .* must have the callers by name, such as \{ organisation: /
       })
     }
     const names = ['messages', 'organisation']
     const invalid: [source: unknown, message: RegExp][] = [
-      [{ messages: user }, /source.organisation must be given/],
-      [{ messages: user, organisation: null }, /source.organisation must be a request, an/],
-      [{ messages: user, organisation: { kind: 'local' } }, /source.organisation must be a/],
-      [{ messages: user, organisation: acme, tokens: user }, /source.tokens must be for one/]
+      [{ messages: user }, /source.organisation of .* must be given/],
+      [{ messages: user, organisation: null }, /source.organisation of .* must be a request, an/],
+      [{ messages: user, organisation: { kind: 'local' } }, /source.organisation of .* must be a/],
+      [{ messages: user, organisation: acme, tokens: user }, /source.tokens of .* must be for one/]
     ]
     for (const [source, message] of invalid) {
       await t.rejects(Reflect.apply(app.quotaAcquire, app, [source, names]), {
@@ -541,7 +541,7 @@ t.test('anything else in place of a request is an error, and nothing is counted'
   for (const value of [null, undefined, 5, 'x', [], () => {}, new Map()]) {
     await t.rejects(Reflect.apply(app.quotaAcquire, app, [value, 'messages']), {
       code: 'FST_ERR_LLM_QUOTA_OPTION',
-      message: /option source must be a request, an authentication/
+      message: /parameter source of quotaAcquire must be a request, an authentication/
     })
   }
   t.same(store.list('messages.requests.minute').callers, [])
