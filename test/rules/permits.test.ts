@@ -294,6 +294,20 @@ t.test('refuse throws if the host has hijacked the reply', async (t) => {
   t.same([statusCode, body], [200, 'of the host'])
 })
 
+t.test("a model's usage counts tokens, and nothing in other units without fromUsage", async (t) => {
+  const { app, counts } = await createServer({
+    quotas: {
+      calls: { perMinute: 5 },
+      tokens: { perMinute: { tokens: 50 }, cost: 9 },
+      images: { perMinute: { images: 50 }, cost: 3 }
+    }
+  })
+  const permit = await app.quotaAcquire(asAlice(), ['calls', 'tokens', 'images'])
+  await permit.chargeUsage({ prompt_tokens: 2, completion_tokens: 4 })
+  await permit.end()
+  t.same(await counts(['calls', 'tokens', 'images']), [1, 6, 3])
+})
+
 t.test('charge and end settle the permit alone, once; await using ends it', async (t) => {
   const { app, request, counts } = await createPermitHost({}, ['tokens', 'sockets'])
   const names = ['messages', 'tokens', 'sockets']
