@@ -1,5 +1,5 @@
-import { required } from '../required.js'
 import { TimeLimit, type QuotaTimers } from '../time-limit.js'
+import { UnorderedList, type Listed } from '../unordered-list.js'
 
 /** How long a server that closes waits for stores that do not answer, in milliseconds. */
 const longestSilence = 1000
@@ -13,22 +13,14 @@ const lastingTimers = {
 } satisfies QuotaTimers
 
 /** A permit that has not ended. */
-export interface OpenPermit {
-  /** Where `Closing` lists it; undefined if it does not. */
-  position: number | undefined
+export interface OpenPermit extends Listed {
   /** Never rejects. */
   end(): Promise<void>
 }
 
-/**
- * The permits of a server that have not ended, and what stores have yet to answer.
- *
- * Neither is a set. Of a set that changes with each request, V8 keeps alive what it has ever
- * contained until the next major garbage collection, because each table of the set refers to the
- * one that has replaced it: on Redis, a request took a quarter more CPU time.
- */
+/** The permits of a server that have not ended, and what stores have yet to answer. */
 export class Closing {
-  readonly #permits: OpenPermit[] = []
+  readonly #permits = new UnorderedList<OpenPermit>()
   #pending = new Pending()
   #isClosing = false
   #hasBegun = false
@@ -46,17 +38,11 @@ export class Closing {
   add (permit: OpenPermit): void {
     // A decision that was made while the server closed.
     if (this.#isClosing) this.waitFor(permit.end())
-    else permit.position = this.#permits.push(permit) - 1
+    else this.#permits.add(permit)
   }
 
   delete (permit: OpenPermit): void {
-    const { position } = permit
-    if (position === undefined) return
-    permit.position = undefined
-    const last = required(this.#permits.pop(), 'the last permit')
-    if (last === permit) return
-    this.#permits[position] = last
-    last.position = position
+    this.#permits.delete(permit)
   }
 
   /** Makes a server that closes wait for a promise, whose rejection is the caller's to handle. */
@@ -73,7 +59,7 @@ export class Closing {
    */
   async endAll (): Promise<boolean> {
     this.#isClosing = true
-    for (const permit of [...this.#permits]) this.waitFor(permit.end())
+    for (const permit of this.#permits.all()) this.waitFor(permit.end())
     const isSettled = await this.#settled()
     // What it has led to, such as the settlement of a decision. What begins later is not waited
     // for: a worker of a queue that the host stops afterwards would keep the server from closing.

@@ -1,4 +1,4 @@
-// docs/rules.md, "Costs": the most tokens that a request can use, as estimateOf determines it.
+// docs/rules.md, "Usage": the most tokens that a request can use, as estimateOf determines it.
 import t from 'tap'
 import { estimateOf, type EstimateOptions } from '../../lib/index.js'
 

@@ -1,4 +1,4 @@
-// docs/rules.md, "Costs": what a request counts whose response passes through a meter.
+// docs/rules.md, "Settlements": what a request counts whose response passes through a meter.
 import { setImmediate } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'

@@ -1,4 +1,4 @@
-// docs/rules.md, "Costs": what usageOf, UsageReader and a meter read of what servers send.
+// docs/rules.md, "Usage": what usageOf, UsageReader and a meter read of what servers send.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'

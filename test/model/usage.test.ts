@@ -1,4 +1,4 @@
-// docs/rules.md, "Costs": what usageOf reads of usage objects, and of results of the AI SDK.
+// docs/rules.md, "Usage": what usageOf reads of usage objects, and of results of the AI SDK.
 import t from 'tap'
 import { usageOf, UsageReader } from '../../lib/index.js'
 import type { RecordedUsage } from '../support/recorded-answers.js'

@@ -6,20 +6,19 @@ import { connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { setImmediate as soon } from 'node:timers/promises'
 import fastifyWebsocket from '@fastify/websocket'
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
-import quotaPlugin, {
+import {
   MemoryQuotaStore,
   type Acquisition,
   type AuthenticationReader,
   type Demand,
-  type QuotaOptions,
   type Settled
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { listen } from '../support/raw-socket.js'
 import { RemoteStore } from '../support/remote-store.js'
-import { asAlice, createServer, fromHeader } from '../support/server.js'
+import { asAlice, createServer, type ServerOptions } from '../support/server.js'
 import { until } from '../support/until.js'
 
 /** A memory store that counts how often places are taken and freed. */
@@ -50,27 +49,15 @@ class CountingStore extends MemoryQuotaStore {
 }
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => unknown
-interface Host extends QuotaOptions {
-  server?: object
-  mark?: string | string[]
-  before?: (app: FastifyInstance) => unknown
-}
 
-/** A service with one route, `POST /run`, in a quota of concurrent requests. */
-async function start (
-  t: Test,
-  handler: Handler,
-  { server = {}, mark = 'streams', before, ...options }: Host
-) {
-  const app = Fastify({ forceCloseConnections: true, ...server }) as FastifyInstance
-  await before?.(app)
-  await app.register(quotaPlugin, {
-    operations: [],
-    authentication: fromHeader,
+/** A server in a quota of concurrent requests. */
+async function start (t: Test, handler: Handler, options: ServerOptions, isHttp2 = false) {
+  const { app } = await createServer({
     quotas: { streams: { concurrent: 2 } },
+    fastify: Object({ forceCloseConnections: true, http2: isHttp2 }),
+    handler,
     ...options
   })
-  app.post('/run', { config: { quota: mark } }, handler)
   t.teardown(() => app.close())
   return app
 }
@@ -240,7 +227,7 @@ for (const [how, handler] of Object.entries({ ...handlers, ...aborts })) {
   for (const http2 of [false, true]) {
     t.test(`a place is freed once if ${how}, over HTTP/${http2 ? 2 : 1}`, async (t) => {
       const store = new CountingStore()
-      const app = await start(t, handler, { store, server: { http2 } })
+      const app = await start(t, handler, { store }, http2)
       const port = await listen(app)
       const [abortFirst, abortSecond] = http2 ? sendTwoOverHttp2(t, port) : await sendTwo(port)
       if (how in aborts) {
@@ -296,7 +283,8 @@ t.test(
  */
 async function startCharged (
   t: Test,
-  host: Host,
+  options: ServerOptions,
+  isHttp2 = false,
   handler: Handler = async () => new Promise(() => {})
 ) {
   const store = new CountingStore()
@@ -304,7 +292,7 @@ async function startCharged (
     streams: { concurrent: 500 },
     tokens: { perMinute: { tokens: 10_000 }, cost: 5, unreported: 7 }
   }
-  const app = await start(t, handler, { store, quotas, mark: ['streams', 'tokens'], ...host })
+  const app = await start(t, handler, { store, quotas, ...options }, isHttp2)
   /** Resolves when all of so many requests have freed their places, and been charged. */
   const settled = async (requests: number): Promise<void> => {
     await until(
@@ -349,7 +337,7 @@ t.test(
           resolve(asAlice())
         }
       })
-    const { port, settled } = await startCharged(t, { server: { http2: true }, authentication })
+    const { port, settled } = await startCharged(t, { authentication }, true)
     const { session, post } = openHttp2(t, port)
     const stream = post()
     await until('the decision is pending', () => decide !== undefined)
@@ -372,9 +360,8 @@ const hijacks: Handler = (_request, reply) => {
   reply.raw.writeHead(200)
   reply.raw.write('a')
 }
-/** A server over HTTP/2 that does not read the bodies of its requests. */
-const leavesBodies: Host = {
-  server: { http2: true },
+/** A server that does not read the bodies of its requests. */
+const leavesBodies: ServerOptions = {
   before: (app) =>
     app.addContentTypeParser('text/plain', (_request, _payload, done) => {
       done(null)
@@ -390,12 +377,12 @@ const resets: [how: string, code: number, isAtOnce: boolean, handler: Handler | 
 ]
 for (const [how, code, isAtOnce, handler] of resets) {
   t.test(
-    `100 HTTP/2 streams that the client resets ${how}, their bodies open, free their places`,
+    `20 HTTP/2 streams that the client resets ${how}, their bodies open, free their places`,
     async (t) => {
-      const { port, store, settled } = await startCharged(t, leavesBodies, handler)
+      const { port, store, settled } = await startCharged(t, leavesBodies, true, handler)
       const { session } = openHttp2(t, port)
       await once(session, 'connect')
-      const streams = Array.from({ length: 100 }, () => {
+      const streams = Array.from({ length: 20 }, () => {
         const stream = session.request(unfinished, { endStream: false }).on('error', () => {})
         stream.write('x')
         return stream.resume()
@@ -404,9 +391,9 @@ for (const [how, code, isAtOnce, handler] of resets) {
         for (const stream of streams) stream.close(code)
       }
       if (isAtOnce) process.nextTick(reset)
-      await until('100 places were taken', () => store.taken === 100)
+      await until('20 places were taken', () => store.taken === 20)
       reset()
-      await settled(100)
+      await settled(20)
       t.equal(session.destroyed, false)
     }
   )
@@ -417,7 +404,7 @@ t.test(
   'an HTTP/2 stream that the client resets while its response waits to be sent frees its place',
   async (t) => {
     const responses: FastifyReply['raw'][] = []
-    const { port, settled } = await startCharged(t, leavesBodies, (_request, reply) => {
+    const { port, settled } = await startCharged(t, leavesBodies, true, (_request, reply) => {
       reply.hijack()
       reply.raw.writeHead(200)
       // More than the client has room for.
@@ -445,6 +432,7 @@ t.test(
             done(null, payload)
           })
       },
+      false,
       ({ body }) =>
         new Promise((_resolve, reject) => {
           if (body instanceof Readable) body.resume().on('error', reject)
@@ -478,12 +466,12 @@ t.test(
     const { port, store, settled } = await startCharged(
       t,
       {
-        server: { http2: true },
         before: (app) =>
           app.addContentTypeParser('application/octet-stream', (_request, payload, done) => {
             done(null, payload)
           })
       },
+      true,
       async ({ body }) => {
         if (!(body instanceof Readable)) throw new TypeError('the body is no stream')
         await once(body.resume(), 'end')

@@ -6,6 +6,7 @@ import Fastify from 'fastify'
 import t from 'tap'
 import { preferenceFailures } from '../../lib/channels.js'
 import quotaPlugin, {
+  anonymousAuthentication,
   localAuthentication,
   type Authentication,
   type CallerLimit,
@@ -16,7 +17,8 @@ import quotaPlugin, {
 import { captureLog } from '../support/log.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
-import { createServer, nobody } from '../support/server.js'
+import { asAlice, createServer, nobody } from '../support/server.js'
+import { virtualPerformance } from '../support/time.js'
 
 const variable = 'SERVICE_RATE_LIMIT_PER_MINUTE'
 const key = 'rate-limit.per-minute'
@@ -294,6 +296,7 @@ for (const limit of [ofPlan, ofPlanLater]) {
 
 t.test('a function that is a limit gets the authentication, for every decision', async (t) => {
   const asked: Authentication[] = []
+  const account = { plan: 'large' }
   let limit = 1
   const chat: QuotaDefinition = {
     perMinute: (authentication) => {
@@ -301,12 +304,16 @@ t.test('a function that is a limit gets the authentication, for every decision',
       return limit
     }
   }
-  const { ask, statuses } = await createServer({ quotas: { chat } })
+  const alice = localAuthentication('alice', { account })
+  const { statuses } = await createServer({
+    authentication: ({ headers }) => (headers['x-caller'] === '' ? null : alice),
+    quotas: { chat }
+  })
   t.same(await statuses(2), [200, 429])
   limit = 2
-  t.equal((await ask()).statusCode, 200)
-  t.equal((await ask({ headers: nobody })).statusCode, 401)
-  matchExactly(t, asked, Array(3).fill({ kind: 'local', username: 'alice' }))
+  t.same(await statuses(1), [200])
+  t.same(await statuses(1, nobody), [401])
+  matchExactly(t, asked, Array(3).fill({ kind: 'local', username: 'alice', account }))
 })
 
 /** Throws, as a function that is a limit. */
@@ -342,28 +349,30 @@ const failures: [limit: () => unknown, message: string][] = [
   [() => ({ tokens: 5 }), `${rule} an object`]
 ]
 
-/** Returns a function that does the same, and returns a promise of it. */
-function later (limit: () => unknown): () => Promise<unknown> {
-  return async () => limit()
+/** A server with a quota whose limit is whatever `read` of the returned state returns. */
+async function createServerReading () {
+  const state = { read: (): unknown => 1 }
+  const perMinute = (): unknown => state.read()
+  const server = await createServer({ quotas: { chat: Object({ perMinute }) } })
+  await server.app.ready()
+  return { state, ...server }
 }
 
 t.test(
   'what a function returns is what a caller may use: nothing at 0 or below, anything at Infinity',
   async (t) => {
+    const { app, state, store } = await createServerReading()
     for (const [limit, effective] of returned) {
-      for (const perMinute of [limit, later(limit)]) {
-        const { app, ask, store } = await createServer({ quotas: { chat: Object({ perMinute }) } })
+      for (state.read of [limit, async () => limit()]) {
         const what = `${limit}`
-        const [message] = await published(async () => {
-          t.equal((await ask()).statusCode, effective === 0 ? 429 : 200, what)
-        })
+        store.clearCounters()
+        const { decisions } = await app.quotaAcquire(asAlice(), 'chat')
         const admitted = { outcome: 'admitted', limit: effective, count: 1, granted: 1 }
         const rejected = { outcome: 'rejected', limit: 0, count: 0, granted: 0, retryAfter: null }
-        matchExactly(t, message?.decision, effective === 0 ? rejected : admitted, what)
-        t.equal((await ask({ headers: nobody })).statusCode, 401)
-        const { decisions } = await app.quotaAcquire(localAuthentication('bob'), 'chat')
-        t.ok(Object.is(decisions[0]?.limit, effective))
-        t.equal(store.inspect('chat.requests.minute').trackedCallers, 2)
+        matchExactly(t, decisions, [effective === 0 ? rejected : admitted], what)
+        const { refusal } = await app.quotaAcquire(anonymousAuthentication(), 'chat')
+        matchExactly(t, refusal, { outcome: 'unauthenticated' }, what)
+        t.equal(store.inspect('chat.requests.minute').trackedCallers, 1)
       }
     }
   }
@@ -380,28 +389,36 @@ t.test('nothing is left of a unit either, also for a request that could use noth
   }
 })
 
-t.test('a limit of Infinity counts all that is asked for, and remaining is null', async (t) => {
-  const { app, standings } = await createServer({
-    quotas: { chat: { perDay: { tokens: () => Infinity }, cost: { least: 1, most: large } } }
-  })
-  await app.ready()
-  const { decisions } = await app.quotaAcquire(localAuthentication('alice'), 'chat')
-  matchExactly(t, decisions, [{ outcome: 'admitted', limit: Infinity, granted: large }])
-  matchExactly(t, await standings(['chat']), [{ count: large, remaining: null }])
-})
+t.test(
+  'a limit of Infinity counts all that is asked for; remaining is null, and no header has an item',
+  async (t) => {
+    const { ask, app, standings } = await createServer({
+      rateLimitHeaders: 'draft-10',
+      quotas: { chat: { perDay: { tokens: () => Infinity }, cost: { least: 1, most: large } } }
+    })
+    const { statusCode, headers } = await ask()
+    t.same([statusCode, headers.ratelimit], [200, undefined])
+    const { decisions } = await app.quotaAcquire(localAuthentication('bob'), 'chat')
+    matchExactly(t, decisions, [{ outcome: 'admitted', limit: Infinity, granted: large }])
+    const of = { 'x-caller': 'bob' }
+    matchExactly(t, await standings(['chat'], of), [{ count: large, remaining: null }])
+  }
+)
 
 t.test('a function that fails as a limit is a logged 503 that counts nothing', async (t) => {
+  const time = virtualPerformance(t)
+  const { ask, state, store, log } = await createServerReading()
   for (const [limit, message] of failures) {
-    for (const perMinute of [limit, later(limit)]) {
-      const { app, ask, store, log } = await createServer({
-        quotas: { chat: Object({ perMinute }) }
+    for (state.read of [limit, async () => limit()]) {
+      time.advance(60_000)
+      log.lines.length = 0
+      const messages = await published(async () => {
+        const { statusCode, headers } = await ask()
+        t.same([statusCode, headers['retry-after']], [503, '1'], message)
       })
-      const { statusCode, headers } = await ask()
-      t.same([statusCode, headers['retry-after']], [503, '1'], message)
-      const permit = await app.quotaAcquire(localAuthentication('bob'), 'chat')
       const callerKey = /^\w{64}$/
-      const refusal = { outcome: 'unavailable', reason: 'limit', callerKey, count: null }
-      matchExactly(t, permit.refusal, refusal)
+      const decision = { outcome: 'unavailable', reason: 'limit', callerKey, count: null }
+      matchExactly(t, messages, [{ decision }])
       t.equal(store.inspect('chat.requests.minute').trackedCallers, 0)
       matchExactly(t, log.problems(), [
         {

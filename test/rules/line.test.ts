@@ -211,15 +211,6 @@ t.test('a line says what its counter held last, and how much of the window is le
   t.same(line?.count, { count: 9, held: 0, windowRemaining: 30 })
 })
 
-t.test('all in a line leave it when its window turns out to end too late', async (t) => {
-  const counter = new Counter()
-  for (let request = 0; request < 100; request++) counter.join(`${request}`, 'a')
-  counter.lines.lineOf('counter')?.note({ count: 10, held: 0, windowRemaining: 60_000 })
-  t.equal(counter.lines.lineOf('counter'), undefined)
-  t.equal(counter.timers.running, 0)
-  t.same(counter.askedAt, [])
-})
-
 t.test('a full queue rejects the newest request of the caller with the most', async (t) => {
   const counter = new Counter(5)
   for (const request of ['1', '2', '3', '4', '5']) counter.join(`a${request}`, 'a')
@@ -254,14 +245,6 @@ t.test('the bound of a quota is that of all its lines together', async (t) => {
     names.map((name) => counter.lines.lineOf(name) === undefined),
     [false, false, true]
   )
-})
-
-t.test('a thousand requests in line leave it when the server closes', async (t) => {
-  const counter = new Counter()
-  for (let request = 0; request < 1000; request++) counter.join(`${request}`, `${request % 50}`)
-  counter.lines.close()
-  t.same(counter.lines.waiting, [])
-  t.equal(counter.timers.running, 0)
 })
 
 t.test('nothing is left behind by a million requests that have waited', async (t) => {

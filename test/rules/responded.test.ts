@@ -2,22 +2,13 @@
 // decided, so that its operation does not run, it counts nothing.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import Fastify, {
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyServerOptions
-} from 'fastify'
+import type { FastifyReply, FastifyServerOptions } from 'fastify'
 import t from 'tap'
-import quotaPlugin, {
-  type QuotaDefinition,
-  type QuotaOptions,
-  type QuotaStore
-} from '../../lib/index.js'
-import { captureLog } from '../support/log.js'
+import type { QuotaDefinition, QuotaOptions, QuotaStore } from '../../lib/index.js'
 import { published } from '../support/published.js'
 import { listen } from '../support/raw-socket.js'
 import { RemoteStore } from '../support/remote-store.js'
-import { asAlice } from '../support/server.js'
+import { asAlice, createServer, type ServerOptions } from '../support/server.js'
 import { until } from '../support/until.js'
 
 const names = ['default', 'tokens', 'places'] as const
@@ -41,17 +32,13 @@ function countsIn ({ memory }: RemoteStore): number[] {
 
 /** How a host responds while something is awaited. */
 interface Way {
-  readonly server?: FastifyServerOptions
-  respond(reply: FastifyReply): void
+  readonly fastify?: FastifyServerOptions
+  respond(reply: FastifyReply): unknown
 }
 
 const ways: Record<string, Way> = {
-  'the time limit of the server': { server: { handlerTimeout: 1 }, respond () {} },
-  'a hook': {
-    respond (reply) {
-      reply.send('of the host')
-    }
-  },
+  'the time limit of the server': { fastify: { handlerTimeout: 1 }, respond () {} },
+  'a hook': { respond: (reply) => reply.send('of the host') },
   'a hook that has hijacked the reply': {
     respond (reply) {
       reply.hijack()
@@ -65,29 +52,33 @@ const ways: Record<string, Way> = {
   }
 }
 
-/** A service whose host responds to each request while its quotas are asked. */
-async function createService (store: QuotaStore, way: Way, options: QuotaOptions = {}) {
-  const log = captureLog()
-  let runs = 0
-  const app: FastifyInstance = Fastify({ logger: log.logger, ...way.server })
-  await app.register(quotaPlugin, {
-    operations: [],
-    authentication: asAlice,
-    store,
+/** A server whose host responds to each request while its quotas are asked. */
+async function createRespondingServer (
+  store: QuotaStore,
+  { fastify = {}, respond }: Way,
+  options: ServerOptions = {}
+) {
+  const state = { runs: 0 }
+  const server = await createServer({
+    mark: [...names],
     quotas,
+    store,
+    fastify,
+    handler: async () => {
+      state.runs += 1
+      return 'ran'
+    },
     ...options
   })
-  app.addHook('preValidation', async (_request, reply) => {
+  server.app.addHook('preValidation', async (_request, reply) => {
     setImmediate(() => {
-      way.respond(reply)
+      respond(reply)
     })
   })
-  app.post('/run', { config: { quota: [...names] } }, async () => {
-    runs += 1
-    return 'ran'
-  })
-  return { app, log, runs: () => runs }
+  return { ...server, state }
 }
+
+const sends: Way = { respond: (reply) => reply.send('of the host') }
 
 // What the host is asked for before the store. Each returns a promise that the test resolves.
 const before: Record<string, (wait: () => Promise<void>) => QuotaOptions> = {
@@ -117,16 +108,16 @@ for (const [how, way] of Object.entries(ways)) {
             }
           })
         })
-        const { app, log, runs } = await createService(store, way, options)
+        const { app, ask, log, state } = await createRespondingServer(store, way, options)
         const messages = await published(async () => {
-          const response = await app.inject({ method: 'POST', url: '/run' })
+          const response = await ask()
           t.notMatch(response.body, 'ran')
           t.ok(waits > 0, 'it was asked')
           goOn()
           // Closing waits for decisions that are pending.
           await app.close()
         })
-        t.same([messages, store.calls, runs()], [[], 0, 0])
+        t.same([messages, store.calls, state.runs], [[], 0, 0])
         t.same(countsIn(store), [0, 0, 0])
         t.same(log.warnings(), [])
       }
@@ -138,13 +129,13 @@ for (const [how, way] of Object.entries(ways)) {
       'with 0, requests too',
     async (t) => {
       const store = waitingStore()
-      const { app, log, runs } = await createService(store, way)
-      const response = await app.inject({ method: 'POST', url: '/run' })
+      const { app, ask, log, state } = await createRespondingServer(store, way)
+      const response = await ask()
       t.notMatch(response.body, 'ran')
       t.equal(store.calls, 1)
       store.answer()
       await app.close()
-      t.same([countsIn(store), runs()], [[0, 0, 0], 0])
+      t.same([countsIn(store), state.runs], [[0, 0, 0], 0])
       t.same(log.warnings(), [], 'nothing was to be reported')
     }
   )
@@ -153,29 +144,29 @@ for (const [how, way] of Object.entries(ways)) {
 t.test('a response that the host has begun meanwhile prevents the operation', async (t) => {
   const store = waitingStore()
   let finish = (): void => {}
-  const { app, runs } = await createService(store, {
+  const { app, ask, state } = await createRespondingServer(store, {
     respond ({ raw }) {
       raw.writeHead(200)
       finish = () => raw.end('of the host')
       store.answer()
     }
   })
-  const response = app.inject({ method: 'POST', url: '/run' })
-  await until('the decision is taken back', () => store.calls > names.length || runs() > 0)
+  const response = ask()
+  await until('the decision is taken back', () => store.calls > names.length || state.runs > 0)
   finish()
   t.equal((await response).body, 'of the host')
   await app.close()
-  t.same([countsIn(store), runs()], [[0, 0, 0], 0])
+  t.same([countsIn(store), state.runs], [[0, 0, 0], 0])
 })
 
 t.test('a request that the host has answered meanwhile still has its decisions', async (t) => {
   const store = waitingStore()
-  const { app } = await createService(store, { respond: (reply) => reply.send('of the host') })
+  const { app, ask } = await createRespondingServer(store, sends)
   let decisionsOf = (): unknown[] => []
   app.addHook('onRequest', async (request) => {
     decisionsOf = () => request.quota.decisions.map(({ quota, outcome }) => [quota, outcome])
   })
-  await app.inject({ method: 'POST', url: '/run' })
+  await ask()
   store.answer()
   await app.close()
   t.same(decisionsOf(), names.map((name) => [name, 'admitted']))
@@ -184,15 +175,9 @@ t.test('a request that the host has answered meanwhile still has its decisions',
 t.test('a store that cannot settle keeps what it has counted of requests', async (t) => {
   const waiting = waitingStore()
   const store: QuotaStore = { acquire: (demands) => waiting.acquire(demands) }
-  const app = Fastify()
-  await app.register(quotaPlugin, { operations: [], authentication: asAlice, store })
-  app.addHook('preValidation', async (_request, reply) => {
-    setImmediate(() => {
-      reply.send('of the host')
-    })
-  })
-  app.post('/run', { config: { quota: true } }, async () => 'ran')
-  t.equal((await app.inject({ method: 'POST', url: '/run' })).body, 'of the host')
+  const options = { mark: 'default', quotas: undefined }
+  const { app, ask } = await createRespondingServer(store, sends, options)
+  t.equal((await ask()).body, 'of the host')
   waiting.answer()
   await app.close()
   t.same(countsIn(waiting), [1, 0, 0])
@@ -200,16 +185,9 @@ t.test('a store that cannot settle keeps what it has counted of requests', async
 
 t.test('of a request that is answered meanwhile, a disabled quota settles nothing', async (t) => {
   const store = waitingStore()
-  const app = Fastify()
-  const quotas = { off: { perMinute: 0 } }
-  await app.register(quotaPlugin, { operations: [], authentication: asAlice, store, quotas })
-  app.addHook('preValidation', async (_request, reply) => {
-    setImmediate(() => {
-      reply.send('of the host')
-    })
-  })
-  app.post('/run', { config: { quota: ['default', 'off'] } }, async () => 'ran')
-  t.equal((await app.inject({ method: 'POST', url: '/run' })).body, 'of the host')
+  const options = { mark: ['default', 'off'], quotas: { off: { perMinute: 0 } } }
+  const { app, ask } = await createRespondingServer(store, sends, options)
+  t.equal((await ask()).body, 'of the host')
   store.answer()
   await app.close()
   t.same(countsIn(store), [0, 0, 0])
@@ -220,7 +198,7 @@ t.test(
   async (t) => {
     const store = waitingStore()
     let connection: Socket | undefined
-    const { app, runs } = await createService(store, {
+    const { app, state } = await createRespondingServer(store, {
       respond ({ request }) {
         connection = request.raw.socket
       }
@@ -234,6 +212,6 @@ t.test(
     await until('the server knows that the caller has left', () => connection?.destroyed === true)
     store.answer()
     await until('the permit has ended', () => String(countsIn(store)) === '1,3,0')
-    t.same([countsIn(store), runs()], [[1, 3, 0], 1])
+    t.same([countsIn(store), state.runs], [[1, 3, 0], 1])
   }
 )

@@ -6,6 +6,7 @@ import {
   MemoryQuotaStore,
   quotaDecisions,
   type Demand,
+  type QuotaDefinition,
   type QuotaStore
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
@@ -20,6 +21,56 @@ function createLateStore (): RemoteStore {
   store.waits = 'acquire'
   return store
 }
+
+t.test(
+  'a shadow quota is asked after the enforced ones have admitted, on its own, and refuses nothing',
+  async (t) => {
+    const shadows: Record<string, QuotaDefinition> = {
+      full: { perHour: 0 },
+      tried: { perHour: 1 },
+      wide: { perHour: 9 },
+      costly: { cost: () => -1 },
+      nobody: { authentication: () => null },
+      broken: {
+        store: {
+          acquire () {
+            throw new Error('gone')
+          },
+          settle () {}
+        }
+      }
+    }
+    const enforced: QuotaDefinition = { perMinute: 2, mode: 'enforce' }
+    const quotas: Record<string, QuotaDefinition> = { ...shadows, enforced }
+    const { ask, counts } = await createServer({ mode: 'shadow', quotas })
+    const outcomes = (
+      await published(async () => {
+        for (const status of [200, 200, 429]) t.equal((await ask()).statusCode, status)
+      })
+    ).map(
+      ({ decision: { quota, outcome, enforced } }) =>
+        `${quota} ${outcome}${enforced ? ', enforced' : ''}`
+    )
+    const others = [
+      'wide admitted',
+      'costly unavailable',
+      'nobody unauthenticated',
+      'broken unavailable'
+    ]
+    t.same(outcomes, [
+      'enforced admitted, enforced',
+      'full disabled',
+      'tried admitted',
+      ...others,
+      'enforced admitted, enforced',
+      'full disabled',
+      'tried rejected',
+      ...others,
+      'enforced rejected, enforced'
+    ])
+    t.same(await counts(['tried', 'wide', 'enforced']), [1, 2, 2])
+  }
+)
 
 t.test('a request waits for its shadow quotas for 100 ms at most', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })

@@ -2,7 +2,7 @@
 // other, a plain spelling is compared, and an odd one is subject if one of its segments is the last
 // one of the operation.
 import { once } from 'node:events'
-import { connect } from 'node:http2'
+import { connect, type OutgoingHttpHeaders } from 'node:http2'
 import { createRequire } from 'node:module'
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
@@ -439,80 +439,57 @@ for (const [rule, layout, subject, others] of cases) {
   })
 }
 
-t.test('the authority of an HTTP/2 request is its Host', async (t) => {
-  const app = Fastify({ http2: true })
-  await app.register(quotaPlugin)
-  app.post('/*', ran)
-  const session = connect(
-    `http://127.0.0.1:${Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)}`
-  )
-  t.teardown(() => {
-    session.destroy()
-    return app.close()
-  })
-  for (const [path, status] of [
-    ['/api/%61nalyze?x', 401],
-    ['/other/analyze', 200],
-    ['/api%2Fanalyze', 401]
-  ] as const) {
-    const [headers] = await once(
-      session.request({ ':method': 'POST', ':path': path }).end().resume(),
-      'response'
-    )
-    t.equal(headers[':status'], status, path)
-  }
-})
+// The options of a server over HTTP/2, and the headers of requests, each with its status.
+const http2: [rule: string, QuotaOptions, [headers: OutgoingHttpHeaders, status: number][]][] = [
+  [
+    'the authority of an HTTP/2 request is its Host',
+    {},
+    [
+      [{ ':path': '/api/%61nalyze?x' }, 401],
+      [{ ':path': '/other/analyze' }, 200],
+      [{ ':path': '/api%2Fanalyze' }, 401]
+    ]
+  ],
+  [
+    'an HTTP/2 request with an authority and a Host has the segments of both',
+    {},
+    [
+      [{ ':path': '/other//x', ':authority': 'a', host: 'a' }, 200],
+      [{ ':path': '/other//x', ':authority': 'a%2Fanalyze', host: 'a' }, 401],
+      [{ ':path': '/other//x', ':authority': 'a', host: 'a%2Fanalyze' }, 401]
+    ]
+  ],
+  [
+    'what is not ASCII in the target of an HTTP/2 request is read as characters and as UTF-8',
+    operation('/api/übung'),
+    [
+      [{ ':path': '/api/%C3%BCbung' }, 401],
+      [{ ':path': '/api/übung' }, 401],
+      [{ ':path': Buffer.from('/api/übung').toString('latin1') }, 401],
+      [{ ':path': Buffer.from('/api/tür').toString('latin1') }, 200],
+      [{ ':path': '/other/%C3%BCbung' }, 401],
+      [{ ':path': '/other/t%C3%BCr' }, 200]
+    ]
+  ]
+]
 
-t.test('an HTTP/2 request with an authority and a Host has the segments of both', async (t) => {
-  const app = Fastify({ http2: true })
-  await app.register(quotaPlugin)
-  app.post('/*', ran)
-  const session = connect(await app.listen({ port: 0, host: '127.0.0.1' }))
-  t.teardown(() => {
-    session.destroy()
-    return app.close()
-  })
-  for (const [authority, host, status] of [
-    ['a', 'a', 200],
-    ['a%2Fanalyze', 'a', 401],
-    ['a', 'a%2Fanalyze', 401]
-  ] as const) {
-    const request = session.request({
-      ':method': 'POST',
-      ':path': '/other//x',
-      ':authority': authority,
-      host
-    })
-    const [headers] = await once(request.end().resume(), 'response')
-    t.equal(headers[':status'], status, `${authority} and ${host}`)
-  }
-})
-
-t.test(
-  'what is not ASCII in the target of an HTTP/2 request is read as characters and as UTF-8',
-  async (t) => {
+for (const [rule, options, requests] of http2) {
+  t.test(rule, async (t) => {
     const app = Fastify({ http2: true })
-    await app.register(quotaPlugin, operation('/api/übung'))
+    await app.register(quotaPlugin, options)
     app.post('/*', ran)
     const session = connect(await app.listen({ port: 0, host: '127.0.0.1' }))
     t.teardown(() => {
       session.destroy()
       return app.close()
     })
-    for (const [path, status] of [
-      ['/api/%C3%BCbung', 401],
-      ['/api/übung', 401],
-      [Buffer.from('/api/übung').toString('latin1'), 401],
-      [Buffer.from('/api/tür').toString('latin1'), 200],
-      ['/other/%C3%BCbung', 401],
-      ['/other/t%C3%BCr', 200]
-    ] as const) {
-      const request = session.request({ ':method': 'POST', ':path': path })
-      const [headers] = await once(request.end().resume(), 'response')
-      t.equal(headers[':status'], status, path)
+    for (const [headers, status] of requests) {
+      const request = session.request({ ':method': 'POST', ...headers })
+      const [received] = await once(request.end().resume(), 'response')
+      t.equal(received[':status'], status, JSON.stringify(headers))
     }
-  }
-)
+  })
+}
 
 t.test('letters of any case are those of Unicode, as for a router that ignores case', async (t) => {
   for (const [path, target] of [

@@ -51,7 +51,7 @@ async function differences (): Promise<unknown[]> {
     `SELECT counters, caller, counter.count, counter.journaled, journal.sum
     FROM (
       SELECT counters, caller, count, journaled,
-        billed_named_end(ends, is_zoned, dead_from) AS window_end
+        to_timestamp(first_end / 1000.0) AS window_end
       FROM billed
     ) AS counter
     FULL JOIN (

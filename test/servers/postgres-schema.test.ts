@@ -189,11 +189,11 @@ t.test('the schema of another version is named, and the migration leaves it alon
   const store = new PostgresQuotaStore({ pool, table: 'earlier' })
   await t.rejects(acquireOne(store, 'alice'), {
     message:
-      'the table earlier is not of version 8 of the schema: choose another table, or drop this ' +
+      'the table earlier is not of version 9 of the schema: choose another table, or drop this ' +
       'one with its functions, and run the SQL of postgresSchema'
   })
   await t.rejects(pool.query(postgresSchema({ table: 'earlier' })), {
-    message: 'the table earlier is not of version 8 of the schema'
+    message: 'the table earlier is not of version 9 of the schema'
   })
   const { rows } = await pool.query("SELECT to_regclass('earlier_places') AS found")
   t.same(rows, [{ found: null }])

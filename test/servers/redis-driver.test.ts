@@ -22,7 +22,7 @@ checkDriver({
     return new RedisDriver(adaptClient(client), keys, cap)
   },
   async callers () {
-    const names = (await endsOf('counters')).filter((name) => !name.endsWith(' deaths'))
+    const names = await endsOf('counters')
     const ofWindows = names.map(async (counters) => {
       const rows = await client.hkeys(keys.counters(counters))
       return rows.map((row) => `${counters} ${row}`)

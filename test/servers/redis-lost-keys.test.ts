@@ -40,7 +40,7 @@ async function assertExpiring (t: typeof tap): Promise<void> {
 
 await filled()
 const count = (await losses(client)).length
-tap.equal(count, 4 + callers.length, 'the keys that can be lost')
+tap.equal(count, 2 + callers.length, 'the keys that can be lost')
 
 for (let index = 0; index < count; index++) {
   tap.test(`after loss ${index + 1} of ${count}, every limit holds one window later`, async (t) => {
@@ -84,8 +84,6 @@ tap.test("with the server's clock, decisions go on after a loss, and keys expire
     await lose()
     t.match(await acquireOne(store, 'alice', { limit: 1_000 }), { admitted: true })
     t.match(await acquireOne(store, 'bob', { limit: 1_000 }), { admitted: true })
-    const keys = await client.keys('*')
-    t.ok(keys.length > 1, `${keys.length} keys`)
     await assertExpiring(tap)
   }
 })

@@ -52,8 +52,11 @@ async function useAll (): Promise<void> {
     for (const caller of ['alice', 'bob']) {
       const { receipt } = await acquireOne(store, caller, more)
       await acquireOne(store, caller, more)
-      if (more.window === null) await store.settle(receipt, { count: 1, held: 1 })
-      else await store.settle(receipt, { count: 1, held: 0 }, 'once')
+      if (more.window === null) {
+        // In one call.
+        const freed = store.settle(receipt, { count: 1, held: 1 })
+        await Promise.all([freed, acquireOne(store, caller, more)])
+      } else await store.settle(receipt, { count: 1, held: 0 }, 'once')
       await store.peek(demand(caller, more))
     }
     await store.list(counters)

@@ -97,14 +97,11 @@ t.test('the keys begin with the prefix, contain digests only, and expire', async
     maxTrackedCallers: 2,
     clock: clock.now
   })
-  const root = 'mine:{mine:}v7:'
+  const root = 'mine:{mine:}v8:'
   const [minute, day, place30] = [180_000, 86_520_000, 30_000]
   const expiries: Record<string, number> = {
-    quotas: day,
     'windows:default': minute,
-    'windows:default deaths': minute,
     'windows:chat.tokens.day': day,
-    'windows:chat.tokens.day deaths': day,
     'places:streams.concurrent': place30
   }
   for (const name of ['alice', 'bob', 'carol']) {

@@ -88,7 +88,7 @@ t.test('a primary can return results instead of promises', async (t) => {
   matchExactly(t, await store.acquire([demand('a')]), [{ admitted: true, count: 77 }])
   t.same(await store.list?.('default'), {
     callers: [{ callerKey: 'default 0', count: 77, held: 0, windowRemaining: 60_000 }],
-    cursor: '1'
+    cursor: 'primary:1'
   })
 })
 
@@ -252,7 +252,7 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
       matchExactly(t, await read(), [
         { trackedCallers: 77 },
         { count: 77 },
-        { callers: [{ callerKey: 'default 0' }], cursor: '1' }
+        { callers: [{ callerKey: 'default 0' }], cursor: 'primary:1' }
       ])
       t.equal(published.length, 2)
     }
@@ -278,9 +278,10 @@ t.test('the next page comes from the store of the last page, or fails with it', 
     const fallback = Object.assign(new ToldStore(clock), { count: 5 })
     const { primary, store } = insure({ fallback }, clock)
     const page = async (cursor?: string) => answered(clock, store.list?.('default', cursor))
-    matchExactly(t, await page(), { callers: [{ callerKey: 'default 0', count: 77 }], cursor: '1' })
+    const ofPrimary = { callers: [{ callerKey: 'default 0', count: 77 }], cursor: 'primary:1' }
+    matchExactly(t, await page(), ofPrimary)
     primary.manner = manner
-    await t.rejects(page('1'), manner)
+    await t.rejects(page('primary:1'), manner)
     const pages = [await page()]
     primary.manner = 'promises'
     pages.push(await page('fallback:1'))
@@ -290,7 +291,24 @@ t.test('the next page comes from the store of the last page, or fails with it', 
     ])
     fallback.manner = manner
     await t.rejects(page('fallback:1'), manner)
+    await t.rejects(page('1'), TypeError, 'a cursor of neither')
   }
+})
+
+t.test('an insured store can be the primary of another one', async (t) => {
+  const clock = new VirtualClock()
+  const last = new ToldStore(clock)
+  const inner = insure({ fallback: Object.assign(last, { count: 5 }) }, clock)
+  const { store } = insure({ primary: inner.store }, clock)
+  inner.primary.manner = 'throws'
+  const { receipt, count } = await acquireOne(store, 'a')
+  t.equal(count, 5)
+  await store.settle?.(receipt, { count: 1, held: 0 })
+  t.same(last.told, ['settle 1 and 0 of default'])
+  const page = await store.list?.('default')
+  const next = await store.list?.('default', page?.cursor ?? '')
+  matchExactly(t, next, { callers: [{ callerKey: 'default 1', count: 5 }] })
+  t.equal(store.state, 'primary')
 })
 
 t.test(

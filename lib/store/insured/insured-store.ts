@@ -26,9 +26,6 @@ import type {
 } from './options.js'
 import { isRemembered, readReceipt, WatchedStore } from './watched-store.js'
 
-// Marks the cursors of the fallback.
-const fallbackMark = 'fallback:'
-
 /**
  * Uses a primary store, and a fallback store if the primary fails or is silent: if it has been
  * asked, and has answered nothing at all for `timeout`. A primary that answers is well, however
@@ -149,9 +146,9 @@ export class InsuredQuotaStore implements QuotaStore {
    */
   async list? (counters: string, cursor?: string): Promise<CallerPage> {
     if (cursor === undefined) return this.#read((store) => listFrom(store, counters))
-    return cursor.startsWith(fallbackMark)
-      ? listFrom(this.#fallback, counters, cursor.slice(fallbackMark.length))
-      : listFrom(this.#primary, counters, cursor)
+    const [, store, own] = /^(primary|fallback):(.*)$/s.exec(cursor) ?? []
+    if (store === undefined) throw new TypeError('list takes a cursor that it has returned')
+    return listFrom(store === 'primary' ? this.#primary : this.#fallback, counters, own)
   }
 
   /** Clears both stores. Rejects if one of them fails. Does not change the state. */
@@ -204,12 +201,12 @@ function memoryBeside (primary: PrimaryQuotaStore, clock: () => number): MemoryQ
     : new MemoryQuotaStore({ clock, maxTrackedCallers })
 }
 
+/** Lists a page. The cursor of the next one says which of the two stores has it. */
 async function listFrom (
   watched: WatchedStore,
   counters: string,
   cursor?: string
 ): Promise<CallerPage> {
   const page = await watched.list(counters, cursor)
-  if (watched.name === 'primary' || page.cursor === null) return page
-  return { ...page, cursor: fallbackMark + page.cursor }
+  return page.cursor === null ? page : { ...page, cursor: `${watched.name}:${page.cursor}` }
 }

@@ -1,4 +1,5 @@
 import { TimeLimit, TimeLimitError, type QuotaTimers } from '../../time-limit.js'
+import { UnorderedList, type Listed } from '../../unordered-list.js'
 
 /** How the result of a call is treated. */
 interface SilenceOptions<Result> {
@@ -6,6 +7,11 @@ interface SilenceOptions<Result> {
   readonly isSign?: (result: Result) => boolean
   /** Receives the result of a call that was given up. Must not throw. */
   readonly late?: (result: Result) => void
+}
+
+/** A call that waits for the store. */
+interface WaitingCall extends Listed {
+  giveUp(error: TimeLimitError): void
 }
 
 /**
@@ -16,52 +22,58 @@ interface SilenceOptions<Result> {
  */
 export class Silence {
   readonly #limit: TimeLimit
-  // Gives up each call that waits.
-  readonly #waiting = new Set<(error: TimeLimitError) => void>()
+  readonly #waiting = new UnorderedList<WaitingCall>()
 
   /** @param timeout Milliseconds. */
   constructor (timeout: number, timers: QuotaTimers) {
     const giveUpAll = (): void => {
-      const waiting = [...this.#waiting]
-      this.#waiting.clear()
-      for (const giveUp of waiting) giveUp(new TimeLimitError(timeout))
+      for (const call of this.#waiting.all()) {
+        this.#waiting.delete(call)
+        call.giveUp(new TimeLimitError(timeout))
+      }
     }
     this.#limit = new TimeLimit(timeout, giveUpAll, timers)
   }
 
-  /** Settles as the call does, or rejects with a `TimeLimitError` if the store is silent. */
-  watch<Result> (call: PromiseLike<Result>, options: SilenceOptions<Result> = {}): Promise<Result> {
+  /** Settles as a call does, or rejects with a `TimeLimitError` if the store is silent. */
+  watch<Result> (
+    result: PromiseLike<Result>,
+    options: SilenceOptions<Result> = {}
+  ): Promise<Result> {
     const { isSign = () => true, late = () => {} } = options
     return new Promise((resolve, reject) => {
       let isGivenUp = false
-      const giveUp = (error: TimeLimitError): void => {
-        isGivenUp = true
-        reject(error)
+      const call: WaitingCall = {
+        position: undefined,
+        giveUp (error) {
+          isGivenUp = true
+          reject(error)
+        }
       }
-      this.#add(giveUp)
+      this.#add(call)
       // A thenable can be fulfilled with another promise.
-      Promise.resolve(call).then(
-        (result) => {
-          this.#remove(giveUp, isSign(result))
-          if (isGivenUp) late(result)
-          else resolve(result)
+      Promise.resolve(result).then(
+        (value) => {
+          this.#remove(call, isSign(value))
+          if (isGivenUp) late(value)
+          else resolve(value)
         },
         (error) => {
-          this.#remove(giveUp, false)
+          this.#remove(call, false)
           reject(error)
         }
       )
     })
   }
 
-  #add (giveUp: (error: TimeLimitError) => void): void {
-    this.#waiting.add(giveUp)
-    if (this.#waiting.size === 1) this.#limit.start()
+  #add (call: WaitingCall): void {
+    this.#waiting.add(call)
+    if (this.#waiting.length === 1) this.#limit.start()
   }
 
-  #remove (giveUp: (error: TimeLimitError) => void, isSign: boolean): void {
-    this.#waiting.delete(giveUp)
-    if (this.#waiting.size === 0) this.#limit.stop()
+  #remove (call: WaitingCall, isSign: boolean): void {
+    this.#waiting.delete(call)
+    if (this.#waiting.length === 0) this.#limit.stop()
     else if (isSign) this.#limit.start()
   }
 }

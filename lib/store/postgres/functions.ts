@@ -1,7 +1,7 @@
 import { Connections, statementOf, type Statement, type StatementRunner } from './connections.js'
 import type { PostgresPool } from './connections.js'
 import { required } from '../../required.js'
-import { readJson } from './replies.js'
+import { readFields } from './fields.js'
 import { quoted, schemaVersion, tableNameOf } from './schema.js'
 
 type Parameter = string | number | null
@@ -92,7 +92,7 @@ export class SchemaFunctions {
           'of postgresSchema, or grant the privileges'
       )
     }
-    const found = readJson(reply)
+    const found = readFields(reply)
     if (!found.boolean('isThisVersion')) {
       throw new Error(
         `the table ${table} is not of version ${schemaVersion} of the schema: choose another ` +

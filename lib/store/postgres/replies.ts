@@ -1,95 +1,63 @@
-// Reads what a function of schema.sql has returned. Whatever it lacks is named by an error.
+// What the functions of schema.sql return, as the store knows it.
+import type { Call, Decided, Reply } from '../shared/driver.js'
+import { unstoredName } from '../shared/stored-names.js'
+import type { CallerCount, CallerPage, Demand, QuotaCount } from '../store.js'
+import { readFields, type Fields } from './fields.js'
 
-/** Reads an object of JSON. */
-export class Fields {
-  readonly #values: object
-
-  constructor (value: unknown) {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw new TypeError('the reply of PostgreSQL is not an object')
-    }
-    this.#values = value
-  }
-
-  number (name: string): number {
-    return asNumber(this.#value(name), name)
-  }
-
-  numberOrNull (name: string): number | null {
-    return this.#value(name) === null ? null : this.number(name)
-  }
-
-  boolean (name: string): boolean {
-    const value = this.#value(name)
-    if (typeof value !== 'boolean') throw lacks(name)
-    return value
-  }
-
-  text (name: string): string {
-    const value = this.#value(name)
-    if (typeof value !== 'string') throw lacks(name)
-    return value
-  }
-
-  textOrNull (name: string): string | null {
-    return this.#value(name) === null ? null : this.text(name)
-  }
-
-  list (name: string): List {
-    return new List(this.#value(name), name)
-  }
-
-  #value (name: string): unknown {
-    return Object.hasOwn(this.#values, name) ? Reflect.get(this.#values, name) : undefined
-  }
-}
-
-/** Reads an array of JSON. */
-class List {
-  readonly #values: readonly unknown[]
-  readonly #name: string
-
-  constructor (value: unknown, name: string) {
-    if (!Array.isArray(value)) throw lacks(name)
-    this.#values = value
-    this.#name = name
-  }
-
-  fieldsAt (index: number): Fields {
-    return new Fields(this.#values[index])
-  }
-
-  /** Returns null for a null. */
-  fieldsOrNullAt (index: number): Fields | null {
-    return this.#values[index] === null ? null : this.fieldsAt(index)
-  }
-
-  allBooleans (): boolean[] {
-    return this.#values.map((value) => {
-      if (typeof value !== 'boolean') throw lacks(this.#name)
-      return value
+export function readReply (text: string | null, { requests, standings }: Call): Reply {
+  const fields = readFields(text)
+  const decided = fields.list('decided')
+  const counts = fields.list('standings')
+  return {
+    period: fields.number('period'),
+    applied: fields.list('applied').allBooleans(),
+    decided: requests.map(({ demands }, index) => {
+      const ofRequest = decided.listAt(index)
+      return demands.map((demand, position) => readDecided(ofRequest.fieldsAt(position), demand))
+    }),
+    standings: standings.map((demand, index) => {
+      const count = counts.fieldsOrNullAt(index)
+      return count === null ? null : readCount(count, demand)
     })
   }
+}
 
-  allFields (): Fields[] {
-    return this.#values.map((value) => new Fields(value))
+function readDecided (fields: Fields, demand: Demand): Decided {
+  return {
+    admitted: fields.boolean('hasRoom'),
+    granted: fields.number('granted'),
+    ...readCount(fields, demand),
+    windowId: fields.number('windowId')
   }
+}
 
-  listAt (index: number): List {
-    return new List(this.#values[index], this.#name)
+function readCount (
+  fields: Fields,
+  { window, end }: Demand
+): QuotaCount & { readonly overflow: boolean } {
+  const count = fields.number('count')
+  const held = fields.number('held')
+  const overflow = fields.boolean('overflow')
+  if (window === null) return { count, held, windowRemaining: null, overflow }
+  if (end === null) return { count, held, windowRemaining: fields.number('rest'), overflow }
+  return { count, held, windowRemaining: null, end: fields.number('end'), overflow }
+}
+
+export function readPage (text: string | null): CallerPage {
+  const fields = readFields(text)
+  return {
+    callers: fields.list('callers').allFields().map(readCaller),
+    cursor: fields.textOrNull('cursor')
   }
 }
 
-export function readJson (reply: string | null): Fields {
-  if (reply === null) throw new TypeError('the reply of PostgreSQL is empty')
-  return new Fields(JSON.parse(reply))
-}
-
-function asNumber (value: unknown, name: string): number {
-  if (typeof value !== 'number') throw lacks(name)
-  return value
-}
-
-function lacks (name: string): TypeError {
-  return new TypeError(`the reply of PostgreSQL lacks ${name}`)
+function readCaller (fields: Fields): CallerCount {
+  const end = fields.numberOrNull('end')
+  return {
+    callerKey: unstoredName(fields.text('caller')),
+    count: fields.number('count'),
+    held: fields.number('held'),
+    windowRemaining: end === null ? fields.numberOrNull('rest') : null,
+    ...(end !== null && { end })
+  }
 }

@@ -29,6 +29,8 @@ interface Holder {
   readonly quota: number
   readonly freed: string[]
   readonly renewed: string[]
+  /** Whether a request or a standing asks how many places it has. */
+  isAsked: boolean
 }
 
 /** The arguments of decide.lua, which says what they are: keys, numbers and names. */
@@ -66,8 +68,7 @@ export class DecideArguments {
       call.standings.length
     ]
     this.keys = [
-      keys.quotas,
-      ...quotas.flatMap(({ counters }) => [keys.counters(counters), keys.deaths(counters)]),
+      ...quotas.map(({ counters }) => keys.counters(counters)),
       ...[...this.#concurrent.keys()].map((counters) => keys.holders(counters)),
       ...this.#holders.keys(),
       ...this.#onceKeys
@@ -108,7 +109,7 @@ export class DecideArguments {
     const numbers = [demands.length, Number(hasPlaces)]
     for (const demand of demands) {
       const { limit, least, most, isEstimate, start, end } = demand
-      const unit = demands.findIndex((other) => other.unit === demand.unit)
+      const unit = 1 + demands.findIndex((other) => other.unit === demand.unit)
       numbers.push(...this.#positionOf(demand, keys))
       numbers.push(limit, least, most, unit, Number(isEstimate), start ?? none, end ?? none)
     }
@@ -122,7 +123,11 @@ export class DecideArguments {
   /** Returns the position of the demand's quota, and its row or the position of its holder. */
   #positionOf (demand: Demand, keys: Keys): [quota: number, row: number] {
     const { counters, callerKey, window } = demand
-    if (window === null) return [none, this.#holderOf(demand, keys).position]
+    if (window === null) {
+      const holder = this.#holderOf(demand, keys)
+      holder.isAsked = true
+      return [none, holder.position]
+    }
     const quota = this.#quotaOf(counters, window)
     return [quota.position, rowIn(quota, storedName(callerKey))]
   }
@@ -149,7 +154,14 @@ export class DecideArguments {
     if (holder === undefined) {
       const quota = this.#concurrent.get(caller.counters) ?? this.#concurrent.size + 1
       this.#concurrent.set(caller.counters, quota)
-      holder = { position: this.#holders.size + 1, caller, quota, freed: [], renewed: [] }
+      holder = {
+        position: this.#holders.size + 1,
+        caller,
+        quota,
+        freed: [],
+        renewed: [],
+        isAsked: false
+      }
       this.#holders.set(key, holder)
     }
     return holder
@@ -166,8 +178,8 @@ function numbersOfQuota ({ window, rows, overflow }: WindowedQuota): number[] {
   return [window, counterRetention(window), rows.size, overflow]
 }
 
-function numbersOfHolder ({ quota, freed, renewed }: Holder): number[] {
-  return [quota, freed.length, renewed.length]
+function numbersOfHolder ({ quota, freed, renewed, isAsked }: Holder): number[] {
+  return [quota, freed.length, renewed.length, Number(isAsked)]
 }
 
 function namesOfHolder ({ caller, freed, renewed }: Holder): string[] {

@@ -1,14 +1,10 @@
--- Removes all that the store has. Takes longer if more callers have places, since it is for tests.
+-- Removes what the store has among a page of all keys of the server. Looks at each key of the
+-- server, since it is for tests.
+-- include layout.part.lua
 --
--- KEYS: the list of all quotas, which are the keys of counters and of holders.
--- ARGV: what follows the key of counters in that of when they are dead.
-local quotasKey, deaths = KEYS[1], ARGV[1]
-for _, key in ipairs(redis.call('SMEMBERS', quotasKey)) do
-  if redis.call('TYPE', key).ok == 'zset' then
-    for _, caller in ipairs(redis.call('ZRANGE', key, 0, -1)) do
-      redis.call('UNLINK', key .. ' ' .. caller)
-    end
-  end
-  redis.call('UNLINK', key, key .. deaths)
-end
-return redis.call('UNLINK', quotasKey)
+-- KEYS: what all keys of the store begin with. ARGV: the cursor, 0 for the first page.
+-- Returns the cursor of the next page, 0 if this is the last one.
+local pattern = KEYS[1]:gsub('[%*%?%[%]\\]', '\\%0') .. '*'
+local page = call('SCAN', ARGV[1], 'MATCH', pattern, 'COUNT', PAGE)
+for _, key in ipairs(page[2]) do call('UNLINK', key) end
+return page[1]

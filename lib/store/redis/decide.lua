@@ -2,119 +2,105 @@
 -- on the requests, and reads the standings (`Call` in ../shared/driver.ts).
 -- include layout.part.lua
 --
+-- It reads, decides and then writes, so that a server that refuses the first write, because it is
+-- full or a replica, has changed nothing. No key is used any more after it may have become empty:
+-- while its slot moves to another server of a cluster, it would be looked for there.
+--
 -- ARGV[1] has numbers of eight bytes, in the order in which they are read below. The other
 -- arguments and KEYS are read in this order, in which arguments.ts writes them:
---   KEYS  the list of all quotas; for each quota with windows its counters, and when each is dead;
---         for each quota of concurrent requests its holders, the callers with places; for each
---         holder its places; for each settlement that is applied once, its name
+--   KEYS  for each quota with windows its counters; for each quota of concurrent requests its
+--         holders, the callers with places; for each holder its places; for each settlement that is
+--         applied once, its name
 --   ARGV  for each quota with windows its rows; for each holder the caller, and the places that are
 --         freed and renewed; for each request that takes places, their name
 -- Returns numbers with spaces between them: the period; for each settlement that is applied once, 1
 -- if it was, else 0; for each demand what was granted (-1 if it has no room), its count, and the id
 -- of its window; for each standing its count, or -1 if its window is over. A count is four numbers:
--- what is counted; what is held; how long the window stays open or, in a time zone, when it ends (0
--- for places); and whether it is of the overflow counter (1 or 0).
+-- what is counted; what is held; how long the window stays open or, in a time zone, when it ends
+-- (of no meaning for places); and whether it is of the overflow counter (1 or 0).
 local NUMBERS = ARGV[1]
 local MINUTE = 60000 -- how much longer than needed a key can stay, so that this is rarely set
-local format, unpackNumbers = string.format, struct.unpack
+local LOOKED_AT = 5 -- how many counters are looked at together, to find dead ones
+local format, max, min, unpackNumbers = string.format, math.max, math.min, struct.unpack
 
 local time, periodLength, placeDuration, nextWindowId, cap, quotaCount, concurrentCount,
   holderCount, settlementCount, requestCount, standingCount, at =
   unpackNumbers('ddddddddddd', NUMBERS)
-local now = nowFrom(time)
+local date = nowFrom(-1)
+local now = time < 0 and date or time
 local period = math.floor(now / periodLength)
 -- Times are texts here, because a number costs a command twice as much.
 local nowText, placesEnd = format('%d', now), format('%d', now + placeDuration)
+local keyAt, nameAt = 0, 1 -- where what was read last stands in KEYS and ARGV
 
-local keyAt, nameAt = 0, 1
-local function nextKey ()
-  keyAt = keyAt + 1
-  return KEYS[keyAt]
+-- include places.part.lua
+
+-- Returns the dead ones of a few counters that are drawn at random: all, if there are no more.
+local function findDead (key)
+  local drawn, dead = call('HRANDFIELD', key, LOOKED_AT, 'WITHVALUES'), {}
+  for index = 1, #drawn, 2 do
+    if unpackNumbers(DEAD_FROM, drawn[index + 1]) <= now then dead[#dead + 1] = drawn[index] end
+  end
+  return dead
 end
-local function nextNames (count)
-  local first = nameAt + 1
-  nameAt = nameAt + count
-  return { unpack(ARGV, first, nameAt) }
-end
-local quotasKey = nextKey()
 
 -- Read the counters. With a cap, the row of the overflow counter is among those of a quota
--- (otherwise 0), and the callers with a counter that is not dead are counted.
+-- (otherwise 0), and `free` is how many callers can get a counter.
 local quotas = {}
 for position = 1, quotaCount do
   local window, keep, rowCount, overflowRow
   window, keep, rowCount, overflowRow, at = unpackNumbers('dddd', NUMBERS, at)
-  local key, deathsKey, rows = nextKey(), nextKey(), nextNames(rowCount)
-  local counters = redis.call('HMGET', key, unpack(rows))
+  local key = KEYS[position]
+  local counters = call('HMGET', key, unpack(ARGV, nameAt + 1, nameAt + rowCount))
   for row = 1, rowCount do
     counters[row] = readCounter(counters[row], now, period, window)
   end
-  local overflow, tracked = counters[overflowRow], 0
+  local overflow, free = counters[overflowRow], UNLIMITED
   if overflow then
-    local dead = redis.call('ZCOUNT', deathsKey, '-inf', nowText)
-    tracked = redis.call('HLEN', key) - dead - (overflow.isNew and 0 or 1)
+    free = cap - call('HLEN', key) + (overflow.state == NEW and 0 or 1)
+    if free <= 0 then free = free + #findDead(key) end
   end
   quotas[position] = {
-    key = key, deathsKey = deathsKey, window = window, keep = keep, rows = rows,
-    counters = counters, overflow = overflow, tracked = tracked
+    key = key, rowsAt = nameAt, window = window, keep = keep, counters = counters,
+    overflow = overflow or false, free = free
   }
+  nameAt = nameAt + rowCount
 end
+keyAt = quotaCount
 
--- Free and renew places. A place lasts until its time in the places of its holder, and the holder
--- until its time among the holders.
-local holdersKeys, isHeldIn, removable = {}, {}, PAGE
-for position = 1, concurrentCount do holdersKeys[position] = nextKey() end
-
-local function removeEnded (key)
-  local ended = math.min(redis.call('ZCOUNT', key, '-inf', nowText), removable)
-  if ended > 0 then redis.call('ZREMRANGEBYRANK', key, 0, ended - 1) end
-  removable = removable - ended
+-- Read the places: of each quota of concurrent requests its holders, and of each holder its places.
+local concurrent, holders, placeCounters = {}, {}, {}
+for position = 1, concurrentCount do
+  keyAt = keyAt + 1
+  local key = KEYS[keyAt]
+  concurrent[position] = { key = key, kept = { 'ZADD', key }, gone = { 'ZREM', key } }
 end
-
--- The places last from now on, whether the holder has them or not.
-local function hold (holder, places)
-  local command = { 'ZADD', holder.key }
-  for _, place in ipairs(places) do
-    local last = #command
-    command[last + 1], command[last + 2] = placesEnd, place
-  end
-  redis.call(unpack(command))
-  redis.call('PEXPIRE', holder.key, placeDuration)
-  redis.call('ZADD', holder.holdersKey, placesEnd, holder.caller)
-  isHeldIn[holder.holdersKey] = true
-end
-
-local function countPlaces (holder)
-  local all = redis.call('ZCARD', holder.key)
-  local lasting = all > 0 and redis.call('ZCOUNT', holder.key, '(' .. nowText, placesEnd) or 0
-  if lasting == all then return all end
-  removeEnded(holder.key)
-  -- A clock that is set back keeps no place for longer than a place lasts.
-  local late = redis.call('ZRANGEBYSCORE', holder.key, '(' .. placesEnd, '+inf', 'LIMIT', 0, PAGE)
-  if #late > 0 then hold(holder, late) end
-  return redis.call('ZCOUNT', holder.key, '(' .. nowText, '+inf')
-end
-
-local holders = {}
 for position = 1, holderCount do
-  local concurrent, freedCount, renewedCount
-  concurrent, freedCount, renewedCount, at = unpackNumbers('ddd', NUMBERS, at)
-  local holder = {
-    key = nextKey(), holdersKey = holdersKeys[concurrent], caller = nextNames(1)[1], taken = {}
-  }
-  local freed, renewed = nextNames(freedCount), nextNames(renewedCount)
-  if freedCount > 0 and redis.call('ZREM', holder.key, unpack(freed)) > 0 then
-    if redis.call('EXISTS', holder.key) == 0 then
-      redis.call('ZREM', holder.holdersKey, holder.caller)
-    end
+  local concurrentAt, freedCount, renewedCount, isAsked
+  concurrentAt, freedCount, renewedCount, isAsked, at = unpackNumbers('dddd', NUMBERS, at)
+  keyAt = keyAt + 1
+  local key, caller = KEYS[keyAt], ARGV[nameAt + 1]
+  local freedAt = nameAt + 2
+  local renewedAt = freedAt + freedCount
+  nameAt = renewedAt + renewedCount - 1
+  local kept, gone = { 'ZADD', key }, { 'ZREM', key, unpack(ARGV, freedAt, renewedAt - 1) }
+  for name = renewedAt, nameAt do prolong(kept, ARGV[name]) end
+  local all, count = 0, renewedCount
+  if isAsked == 1 or freedCount > 0 then all = call('ZCARD', key) end
+  if isAsked == 1 and all > 0 then
+    count = countLasting(key, all, kept, gone) + changeBy(key, freedAt, renewedAt, nameAt)
   end
-  if renewedCount > 0 then hold(holder, renewed) end
-  holders[position] = holder
+  holders[position] = {
+    key = key, caller = caller, concurrent = concurrent[concurrentAt], kept = kept, gone = gone,
+    all = all
+  }
+  placeCounters[position] = {
+    deadFrom = 0, count = count, held = count, heldBefore = 0, ends = now + placeDuration, id = 0,
+    isZoned = false, state = READ
+  }
 end
-
-local function isOpen (counter)
-  return counter.ends > (counter.isZoned and nowFrom(-1) or now)
-end
+-- The quota of a place has the position 0, and the holder as its row.
+quotas[0] = { counters = placeCounters, overflow = false }
 
 -- Settle: only the window that has counted changes, and what is held of the `settled` period.
 local reply, remembered = { period }, {}
@@ -126,17 +112,17 @@ for _ = 1, settlementCount do
   local counter = quota.counters[row]
   local isApplied = counter.id == windowId
   if isOnce == 1 then
-    local key = nextKey()
-    isApplied = isApplied and isOpen(counter) and not remembered[key] and
-      redis.call('EXISTS', key) == 0
+    keyAt = keyAt + 1
+    local key, isOpen = KEYS[keyAt], counter.ends > (counter.isZoned and date or now)
+    isApplied = isApplied and isOpen and not remembered[key] and call('EXISTS', key) == 0
     if isApplied then remembered[key] = quota.keep end
     reply[#reply + 1] = isApplied and 1 or 0
   end
   if isApplied then
-    counter.count = math.max(0, counter.count - lessCount)
+    counter.count = max(0, counter.count - lessCount)
     local heldField = settled == period and 'held' or settled == period - 1 and 'heldBefore'
-    if heldField then counter[heldField] = math.max(0, counter[heldField] - lessHeld) end
-    counter.isChanged = true
+    if heldField then counter[heldField] = max(0, counter[heldField] - lessHeld) end
+    counter.state = max(counter.state, CHANGED)
   end
 end
 
@@ -144,7 +130,7 @@ end
 -- callers as the cap have one.
 local function counterOf (quota, row)
   local counter = quota.counters[row]
-  if counter.isNew and quota.overflow and quota.tracked >= cap then return quota.overflow end
+  if counter.state == NEW and quota.overflow and quota.free <= 0 then return quota.overflow end
   return counter
 end
 
@@ -153,79 +139,69 @@ local function isOver (counter, starts, ends)
   return counter.ends <= (ends > 0 and starts or now)
 end
 
--- Returns the counter that a demand reaches, and opens a window if the last one is over.
-local function reach (quota, row, starts, ends)
-  local counter = counterOf(quota, row)
-  if isOver(counter, starts, ends) then
-    if counter.isNew and counter ~= quota.overflow then quota.tracked = quota.tracked + 1 end
-    counter.id, nextWindowId = nextWindowId, nextWindowId + 1
-    counter.isZoned = ends > 0
-    counter.ends = counter.isZoned and ends or now + quota.window
-    counter.count, counter.held, counter.heldBefore = 0, 0, 0
-    counter.isNew, counter.isOpened, counter.isChanged = false, true, true
+-- Opens a window. The counter is dead a minute after it is over, by the server's clock, too.
+local function open (quota, counter, ends)
+  if counter.state == NEW and counter ~= quota.overflow then quota.free = quota.free - 1 end
+  counter.id, nextWindowId = nextWindowId, nextWindowId + 1
+  counter.isZoned, counter.state = ends > 0, OPENED
+  counter.ends, counter.deadFrom = now + quota.window, now + quota.keep
+  if ends > 0 then
+    counter.ends, counter.deadFrom = ends, max(counter.deadFrom, now + ends - date + MINUTE)
   end
-  -- What a clock that was set back has shortened stays short.
-  counter.isChanged = counter.isChanged or counter.isTooLong
-  return counter
+  counter.count, counter.held, counter.heldBefore = 0, 0, 0
 end
 
--- Returns the places of a holder, with the fields of a counter.
-local function reachPlaces (holder)
-  if not holder.count then
-    holder.count = countPlaces(holder)
-    holder.held, holder.heldBefore, holder.ends, holder.id = holder.count, 0, now, 0
-  end
-  return holder
+-- Returns how much more than what is counted fits beside it.
+local function roomOf (counter, limit)
+  return limit == UNLIMITED and UNLIMITED or limit - counter.count
 end
 
--- As reachPlaces, but changes nothing.
-local function lookAtPlaces (holder)
-  if holder.count then return holder end
-  local count = redis.call('ZCOUNT', holder.key, '(' .. nowText, '+inf')
-  return { count = count, held = count, heldBefore = 0, ends = now }
-end
-
-local function addCount (quota, counter)
+local function countOf (quota, counter)
   local leftOrEnd = counter.isZoned and counter.ends or counter.ends - now
-  local isOverflow = quota and counter == quota.overflow
-  reply[#reply + 1] = format('%d %d %d %d', counter.count, heldOf(counter), leftOrEnd,
-    isOverflow and 1 or 0)
+  return counter.count, heldOf(counter), leftOrEnd, counter == quota.overflow and 1 or 0
 end
 
--- Decide on the requests. The quota's position is 0 for a place, whose row is that of its holder.
+-- Decide on the requests: first whether all demands have room, then what is granted.
+local leastOfUnit = {}
 for _ = 1, requestCount do
   local size, hasPlaces
   size, hasPlaces, at = unpackNumbers('dd', NUMBERS, at)
-  local place = nextNames(hasPlaces)[1]
-  local demands, isAdmitted, leastOfUnit = {}, true, {}
+  local firstAt, isAdmitted = at, true
   for index = 1, size do
     local position, row, limit, least, most, unit, isEstimate, starts, ends
     position, row, limit, least, most, unit, isEstimate, starts, ends, at =
       unpackNumbers('ddddddddd', NUMBERS, at)
     local quota = quotas[position]
-    local counter = quota and reach(quota, row, starts, ends) or reachPlaces(holders[row])
-    local hasRoom = limit == UNLIMITED or counter.count + math.max(least, 1) <= limit
-    -- What the demands of one unit would be granted alone bounds each of them.
-    local alone = limit == UNLIMITED and most or math.min(most, limit - counter.count)
-    leastOfUnit[unit] = math.min(leastOfUnit[unit] or alone, alone)
-    isAdmitted = isAdmitted and hasRoom
-    demands[index] = {
-      quota = quota, counter = counter, hasRoom = hasRoom, least = least, unit = unit,
-      isEstimate = isEstimate == 1
-    }
+    local counter = counterOf(quota, row)
+    if isOver(counter, starts, ends) then open(quota, counter, ends) end
+    local room = roomOf(counter, limit)
+    if room < least or room < 1 then isAdmitted = false end
+    -- What the demands of one unit would be granted alone bounds each of them. A unit is the
+    -- position of its first demand.
+    local alone = room < most and room or most
+    if unit == index or alone < leastOfUnit[unit] then leastOfUnit[unit] = alone end
   end
-  for _, demand in ipairs(demands) do
-    local counter, granted = demand.counter, 0
+  nameAt = nameAt + hasPlaces
+  at = firstAt
+  for _ = 1, size do
+    local position, row, limit, least, most, unit, isEstimate, starts, ends
+    position, row, limit, least, most, unit, isEstimate, starts, ends, at =
+      unpackNumbers('ddddddddd', NUMBERS, at)
+    local quota = quotas[position]
+    local counter = counterOf(quota, row)
+    local room, granted = roomOf(counter, limit), 0
     if isAdmitted then
-      granted = math.max(demand.least, leastOfUnit[demand.unit])
-      counter.count = math.min(counter.count + granted, UNLIMITED)
-      if demand.isEstimate then counter.held = counter.held + granted end
-      counter.isChanged = true
-      if counter.taken then table.insert(counter.taken, place) end
+      granted = leastOfUnit[unit] > least and leastOfUnit[unit] or least
+      counter.count = min(counter.count + granted, UNLIMITED)
+      if isEstimate == 1 then counter.held = counter.held + granted end
+      if counter.state == READ then counter.state = CHANGED end
+      if position == 0 then prolong(holders[row].kept, ARGV[nameAt]) end
+    elseif room < least or room < 1 then
+      granted = -1
     end
-    reply[#reply + 1] = format('%d', demand.hasRoom and granted or -1)
-    addCount(demand.quota, counter)
-    reply[#reply + 1] = format('%d', counter.id)
+    local count, held, leftOrEnd, isOverflow = countOf(quota, counter)
+    reply[#reply + 1] =
+      format('%d %d %d %d %d %d', granted, count, held, leftOrEnd, isOverflow, counter.id)
   end
 end
 
@@ -234,68 +210,41 @@ for _ = 1, standingCount do
   local position, row, starts, ends
   position, row, starts, ends, at = unpackNumbers('dddd', NUMBERS, at)
   local quota = quotas[position]
-  local counter = quota and counterOf(quota, row) or lookAtPlaces(holders[row])
-  if quota and isOver(counter, starts, ends) then reply[#reply + 1] = '-1'
-  else addCount(quota, counter) end
+  local counter = counterOf(quota, row)
+  if isOver(counter, starts, ends) then reply[#reply + 1] = '-1'
+  else reply[#reply + 1] = format('%d %d %d %d', countOf(quota, counter)) end
 end
 
--- Write what has changed: places first, since a slot of a cluster can be moving, and a key that was
--- emptied above cannot be written then.
-for _, holder in ipairs(holders) do
-  if #holder.taken > 0 then hold(holder, holder.taken) end
-end
--- When a counter is dead: not before its window is over, whose end may be told by another clock.
-local function deathOf (quota, counter)
-  local left = counter.isZoned and counter.ends - nowFrom(-1) + MINUTE or 0
-  return format('%d', now + math.max(quota.keep, left))
+-- Removes dead counters as Redis removes expired keys: goes on while most of those drawn are dead.
+local function removeDead (key)
+  for _ = 1, PAGE / LOOKED_AT do
+    local dead = findDead(key)
+    if #dead > 0 then call('HDEL', key, unpack(dead)) end
+    if #dead < LOOKED_AT / 2 then return end
+  end
 end
 
+-- Write the counters, and see that their keys expire.
 for _, quota in ipairs(quotas) do
-  local changed, opened = { 'HSET', quota.key }, { 'ZADD', quota.deathsKey }
+  local command, last, keepFor = { 'HSET', quota.key }, 2, 0
   for row, counter in ipairs(quota.counters) do
-    if counter.isChanged then
-      local last = #changed
-      changed[last + 1], changed[last + 2] = quota.rows[row], writeCounter(counter, period)
-    end
-    if counter.isOpened then
-      local last = #opened
-      opened[last + 1], opened[last + 2] = deathOf(quota, counter), quota.rows[row]
+    if counter.state >= CHANGED then
+      command[last + 1] = ARGV[quota.rowsAt + row]
+      command[last + 2] = struct.pack(COUNTER, counter.deadFrom, counter.count, counter.held,
+        counter.heldBefore, period, counter.ends, counter.id, counter.isZoned and 1 or 0)
+      last = last + 2
+      if counter.state == OPENED then keepFor = max(keepFor, counter.deadFrom - now) end
     end
   end
-  if #changed > 2 then redis.call(unpack(changed)) end
-  if #opened > 2 then
-    redis.call(unpack(opened))
-    quota.isOpened = true
+  if last > 2 then call(unpack(command)) end
+  if keepFor > 0 then
+    if call('PTTL', quota.key) < keepFor then call('PEXPIRE', quota.key, keepFor + MINUTE) end
+    removeDead(quota.key)
   end
 end
-for key, keep in pairs(remembered) do redis.call('SET', key, '', 'PX', keep) end
+for key, keepFor in pairs(remembered) do call('SET', key, '', 'PX', keepFor) end
 
--- See that each key expires, and remove what is dead.
-local function lastFor (key, keep)
-  local isTooShort = redis.call('PTTL', key) < keep
-  if isTooShort then redis.call('PEXPIRE', key, keep + MINUTE) end
-  return isTooShort
-end
-local function list (key, keep)
-  redis.call('SADD', quotasKey, key)
-  lastFor(quotasKey, keep)
-end
-for _, quota in ipairs(quotas) do
-  if quota.isOpened then
-    if lastFor(quota.key, quota.keep) then list(quota.key, quota.keep) end
-    lastFor(quota.deathsKey, quota.keep)
-    local dead = redis.call('ZRANGEBYSCORE', quota.deathsKey, '-inf', nowText, 'LIMIT', 0, PAGE)
-    if #dead > 0 then
-      redis.call('HDEL', quota.key, unpack(dead))
-      redis.call('ZREM', quota.deathsKey, unpack(dead))
-    end
-  end
-end
-for _, key in ipairs(holdersKeys) do
-  if isHeldIn[key] then
-    removeEnded(key)
-    redis.call('PEXPIRE', key, placeDuration)
-    list(key, placeDuration)
-  end
-end
+-- Write the places, then their holders.
+for _, holder in ipairs(holders) do writePlaces(holder) end
+for _, quota in ipairs(concurrent) do writeHolders(quota) end
 return table.concat(reply, ' ')

@@ -21,8 +21,8 @@ local function add (caller, count, held, left, ends)
   reply[#reply + 1] = string.format('%d %d %d %d', count, held, left, ends)
 end
 
-if redis.call('EXISTS', countersKey) == 1 then
-  local page = redis.call('HSCAN', countersKey, cursor, 'COUNT', PAGE)
+if call('EXISTS', countersKey) == 1 then
+  local page = call('HSCAN', countersKey, cursor, 'COUNT', PAGE)
   reply[1] = page[1]
   for index = 1, #page[2], 2 do
     local row = page[2][index]
@@ -34,12 +34,12 @@ if redis.call('EXISTS', countersKey) == 1 then
     end
   end
 else
-  local page = redis.call('ZSCAN', holdersKey, cursor, 'COUNT', PAGE)
+  local page = call('ZSCAN', holdersKey, cursor, 'COUNT', PAGE)
   reply[1] = page[1]
   for index = 1, #page[2], 2 do
     local caller = page[2][index]
     local placesKey = holdersKey .. ' ' .. caller
-    local count = redis.call('ZCOUNT', placesKey, '(' .. string.format('%d', now), '+inf')
+    local count = call('ZCOUNT', placesKey, '(' .. string.format('%d', now), '+inf')
     if count > 0 then add(caller, count, count, 0, 0) end
   end
 end

@@ -16,22 +16,21 @@ import type { QuotaRedisClient } from './clients.js'
 import decide from './decide.lua.js'
 import forget from './forget.lua.js'
 import inspect from './inspect.lua.js'
-import { deathsEnd, Keys } from './keys.js'
+import type { Keys } from './keys.js'
 import list from './list.lua.js'
 import { readPage, readReply, readState } from './replies.js'
 
+// The codes of error replies, which stand at the beginning of the message, or after what a client
+// or Redis 6.2 (`ERR Error running script`) writes in front. GLIDE has names of its own for some.
+
 // While a slot of a cluster moves, its keys are on two servers. The next attempt can succeed in a
-// moment. GLIDE replaces the codes of some error replies by names of its own. The sentence is about
-// a key that decide.lua itself has emptied, before it has written any counter: what it can have
-// done is to free, renew or take places, which can be done again.
-const movingCode = /\b(?:TRYAGAIN|TryAgain)\b|attempted to access a non local key/
-// Errors with which a server refuses a script, or its first write, before which decide.lua changes
-// nothing. Redis 6.2 writes `ERR Error running script` in front. A cluster that is down but can be
-// read refuses the write by a sentence, and one whose slots move faster than a client follows
-// redirects it.
+// moment.
+const movingCode = /\b(?:TRYAGAIN|TryAgain)\b/
+// With these, a server refuses a script, or its first write, before which decide.lua changes
+// nothing. It redirects a client that does not follow as fast as slots move.
 const refusalCode = new RegExp(
   '\\b(?:READONLY|LOADING|OOM|CLUSTERDOWN|MASTERDOWN|NOREPLICAS|MISCONF|BUSY' +
-    '|ReadOnly|BusyLoadingError|ClusterDown|MasterDown|MOVED|ASK|the cluster is down)\\b'
+    '|ReadOnly|BusyLoadingError|ClusterDown|MasterDown|MOVED|ASK)\\b'
 )
 
 /** The counters and places on a Redis or Valkey server, in one hash slot (keys.ts). */
@@ -66,8 +65,7 @@ export class RedisDriver implements Driver {
   }
 
   async forget (counters: string, callerKey: string): Promise<void> {
-    const keys = [this.#keys.counters(counters), this.#keys.deaths(counters)]
-    await this.#evaluate(forget, keys, [storedName(callerKey)])
+    await this.#evaluate(forget, [this.#keys.counters(counters)], [storedName(callerKey)])
   }
 
   async list (
@@ -83,17 +81,16 @@ export class RedisDriver implements Driver {
   }
 
   async inspect (counters: string, time: number | null): Promise<QuotaStoreState> {
-    const keys = [
-      this.#keys.counters(counters),
-      this.#keys.deaths(counters),
-      this.#keys.holders(counters)
-    ]
+    const keys = [this.#keys.counters(counters), this.#keys.holders(counters)]
     const values = [String(time ?? serverTime), overflowRow]
     return readState(await this.#evaluate(inspect, keys, values))
   }
 
   async clear (): Promise<void> {
-    await this.#evaluate(clear, [this.#keys.quotas], [deathsEnd])
+    let cursor = '0'
+    do {
+      cursor = String(await this.#evaluate(clear, [this.#keys.root], [cursor]))
+    } while (cursor !== '0')
   }
 
   async #decide (call: Call): Promise<Reply> {
