@@ -44,7 +44,8 @@ export function meterInPermit (
 ): Readable {
   if (!isModelBody(body)) {
     const rule =
-      'must be a web stream or another async iterable of bytes, or null, such as response.body'
+      'must be a web stream or another async iterable of bytes (a stream of Node.js without ' +
+      'an encoding), or null, such as response.body'
     throw parameterError('body', 'meter', rule, body, formatType)
   }
   assertOptions<MeterOptions>(options, { interrupted: assertFunction }, 'options.')
