@@ -58,20 +58,22 @@ for (const [what, limit, timeZone, from, to] of windows) {
     const set = setWallClock(t)
     const end = set(to)
     const begin = set(from)
+    const { noting, noted } = notingStore()
+    const { ask } = await createServer({ store: noting, quotas: { quota } })
     for (const time of [begin, end - 1]) {
-      const { noting, noted } = notingStore()
-      const { ask } = await createServer({ store: noting, quotas: { quota } })
+      const headers = { 'x-caller': String(time) }
+      noted.length = 0
       set(time)
-      matchExactly(
-        t,
-        (await ask()).json(),
-        [{ outcome: 'admitted', window: null, windowRemaining: end - time }],
-        String(time)
-      )
+      matchExactly(t, (await ask({ headers })).json(), [
+        { outcome: 'admitted', window: null, windowRemaining: end - time }
+      ])
       set(end - 1)
-      matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': '1' } })
+      matchExactly(t, await ask({ headers }), {
+        statusCode: 429,
+        headers: { 'retry-after': '1' }
+      })
       set(end)
-      t.equal((await ask()).statusCode, 200)
+      t.equal((await ask({ headers })).statusCode, 200)
       const window = [inUtc(begin), inUtc(end)]
       t.same(noted.slice(0, 2), [window, window])
       t.equal(noted[2]?.[0], inUtc(end))
