@@ -354,7 +354,7 @@ t.test('a meter names what has a wrong type', async (t) => {
     [undefined, {}, /the parameter body of meter must be a web stream .* it got undefined/],
     [new Response('x'), {}, /body of meter must be .* response\.body; it got an object/],
     ['text', {}, /the parameter body of meter must be .* it got a string/],
-    [new Readable({ encoding: 'utf8' }), {}, /body must be .* without an encoding.* got an object/],
+    [new Readable({ encoding: 'utf8' }), {}, /meter must be .* without an encoding.* got an object/],
     [null, { interrupted: 5 }, /the option options\.interrupted must be a function; it got 5/],
     [null, { interupted: () => null }, /the option options\.interupted does not exist/],
     [null, null, /the option options must be a plain object/]
