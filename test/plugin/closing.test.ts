@@ -8,7 +8,6 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import quotaPlugin, {
   callerKey,
-  localAuthentication,
   MemoryQuotaStore,
   type Demand,
   type QuotaPermit,
@@ -19,7 +18,7 @@ import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { listen } from '../support/raw-socket.js'
 import { RemoteStore } from '../support/remote-store.js'
-import { fromHeader } from '../support/server.js'
+import { asAlice, createServer, fromHeader } from '../support/server.js'
 import { demand, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
@@ -29,7 +28,7 @@ const versions: [string, typeof Fastify][] = [
   ['fastify-lowest', createRequire(import.meta.url)('fastify-lowest')]
 ]
 const streams = 5
-const alice = String(callerKey(localAuthentication('alice')))
+const alice = String(callerKey(asAlice()))
 const places = demand(alice, place())
 const tokens = demand(alice, { counters: 'tokens.tokens.minute', isEstimate: true, unit: 'tokens' })
 
@@ -80,6 +79,19 @@ function waitWith (t: Test, clock: VirtualClock): void {
       else clearReal(Number(timer))
     }
   })
+}
+
+/** Closes a server, for whose waits virtual time passes. */
+async function closeIn (clock: VirtualClock, app: FastifyInstance): Promise<void> {
+  let isClosed = false
+  const closing = app.close().then(() => {
+    isClosed = true
+  })
+  await until('the server has closed', () => {
+    if (!isClosed) clock.advance(100)
+    return isClosed
+  })
+  await closing
 }
 
 // How many settlements a busy server applies together, and how long that takes in virtual time.
@@ -250,7 +262,7 @@ for (const [version, create] of versions) {
           resolve()
           return new Promise((resolve) => {
             authenticate = () => {
-              resolve(localAuthentication('alice'))
+              resolve(asAlice())
             }
           })
         }
@@ -301,7 +313,7 @@ for (const [version, create] of versions) {
       await listen(app)
       const counts = () => scopes.map(([, store]) => store.peek(places)?.count)
       for (const [scope] of scopes) {
-        await scope.quotaAcquire(localAuthentication('alice'), 'streams')
+        await scope.quotaAcquire(asAlice(), 'streams')
       }
       t.same(counts(), [1, 1, 1])
       await t.rejects(app.close(), { message: 'of the host' })
@@ -320,123 +332,98 @@ for (const [version, create] of versions) {
       }
     )
   }
-  t.test(
-    'a server closes although workers that the host stops afterwards go on acquiring permits: ' +
-      version,
-    async (t) => {
-      const store = new RemoteStore()
-      const app: FastifyInstance = create()
-      const workers = { areStopped: false }
+}
+
+t.test('a server closes although workers that the host stops afterwards go on', async (t) => {
+  const store = new RemoteStore()
+  const workers = { areStopped: false }
+  const { app } = await createServer({
+    store,
+    quotas: { streams: { concurrent: streams } },
+    before: (app) =>
       app.addHook('onClose', async () => {
         workers.areStopped = true
       })
-      await app.register(quotaPlugin, {
-        operations: [],
-        store,
-        quotas: { streams: { concurrent: streams } }
-      })
-      await app.ready()
-      const mostJobs = 1000
-      const working = Array.from({ length: streams }, async (_, worker) => {
-        // So that at no time all of them have their answers.
-        for (let turn = 0; turn < worker; turn++) await new Promise(setImmediate)
-        let jobs = 0
-        for (; jobs < mostJobs && !workers.areStopped; jobs++) {
-          const permit = await app.quotaAcquire(localAuthentication('alice'), 'streams')
-          await permit.end()
-        }
-        return jobs
-      })
-      await new Promise(setImmediate)
-      await app.close()
-      const jobs = await Promise.all(working)
-      t.ok(Math.max(...jobs) < mostJobs, `the workers were stopped after ${jobs.join()} jobs`)
-      t.same(store.memory.list(places.counters).callers, [])
+  })
+  await app.ready()
+  const mostJobs = 1000
+  const working = Array.from({ length: streams }, async (_, worker) => {
+    // So that at no time all of them have their answers.
+    for (let turn = 0; turn < worker; turn++) await new Promise(setImmediate)
+    let jobs = 0
+    for (; jobs < mostJobs && !workers.areStopped; jobs++) {
+      const permit = await app.quotaAcquire(asAlice(), 'streams')
+      await permit.end()
     }
-  )
-  t.test(
-    `the permits that are open are settled, whichever have ended before: ${version}`,
-    async (t) => {
-      const store = new MemoryQuotaStore()
-      const app: FastifyInstance = create()
-      await app.register(quotaPlugin, {
-        operations: [],
-        store,
-        quotas: { streams: { concurrent: 5 } }
-      })
-      await app.ready()
-      const taken: QuotaPermit[] = []
-      for (let permit = 0; permit < 5; permit++) {
-        taken.push(await app.quotaAcquire(localAuthentication('alice'), 'streams'))
-      }
-      const [first, , , fourth, fifth] = taken
-      for (const ended of [first, fifth, fourth]) await ended?.end()
-      t.equal(store.peek(places)?.count, 2)
-      await app.close()
-      t.equal(store.peek(places)?.count, 0)
-    }
-  )
-  t.test(
-    `a report after the end of its permit is counted before the server has closed: ${version}`,
-    async (t) => {
-      const memory = new MemoryQuotaStore()
-      const client = { isOpen: true, asked: 0 }
-      const app: FastifyInstance = create()
+    return jobs
+  })
+  await new Promise(setImmediate)
+  await app.close()
+  const jobs = await Promise.all(working)
+  t.ok(Math.max(...jobs) < mostJobs, `the workers were stopped after ${jobs.join()} jobs`)
+  t.same(store.memory.list(places.counters).callers, [])
+})
+
+t.test('the permits that are open are settled, whichever have ended before', async (t) => {
+  const { app, store } = await createServer({ quotas: { streams: { concurrent: 5 } } })
+  await app.ready()
+  const taken: QuotaPermit[] = []
+  for (let permit = 0; permit < 5; permit++) {
+    taken.push(await app.quotaAcquire(asAlice(), 'streams'))
+  }
+  const [first, , , fourth, fifth] = taken
+  for (const ended of [first, fifth, fourth]) await ended?.end()
+  t.equal(store.peek(places)?.count, 2)
+  await app.close()
+  t.equal(store.peek(places)?.count, 0)
+})
+
+t.test('a report after the end of its permit is counted before the server closes', async (t) => {
+  const memory = new MemoryQuotaStore()
+  const client = { isOpen: true, asked: 0 }
+  const { app } = await createServer({
+    store: slowStore(memory, client),
+    quotas: { tokens: { perMinute: { tokens: 10_000 }, cost: 50 } },
+    before: (app) =>
       app.addHook('onClose', async () => {
         client.isOpen = false
       })
-      await app.register(quotaPlugin, {
-        operations: [],
-        store: slowStore(memory, client),
-        quotas: { tokens: { perMinute: { tokens: 10_000 }, cost: 50 } }
+  })
+  await app.ready()
+  const permit = await app.quotaAcquire(asAlice(), 'tokens')
+  await permit.end()
+  permit.charge(100)
+  await app.close()
+  t.equal(memory.peek(tokens)?.count, 100)
+})
+
+for (const [what, most, settled, longest] of silences) {
+  t.test(
+    `a server that closes waits while a store responds, and then a second at most: ${what}`,
+    async (t) => {
+      const clock = new VirtualClock()
+      waitWith(t, clock)
+      const store = new BusyStore(clock, most)
+      const { app } = await createServer({
+        store,
+        quotas: {
+          streams: { concurrent: permits },
+          tokens: { perDay: { tokens: 5 * permits }, cost: 5, unreported: 3 }
+        }
       })
       await app.ready()
-      const permit = await app.quotaAcquire(localAuthentication('alice'), 'tokens')
-      await permit.end()
-      permit.charge(100)
-      await app.close()
-      t.equal(memory.peek(tokens)?.count, 100)
+      for (let permit = 0; permit < permits; permit++) {
+        await app.quotaAcquire(asAlice(), ['streams', 'tokens'])
+      }
+      await closeIn(clock, app)
+      t.equal(store.settled, settled)
+      t.ok(clock.now() <= longest, `it took ${clock.now()} ms`)
+      if (settled < 2 * permits) return
+      t.same(store.memory.list(places.counters).callers, [])
+      const settledTokens = [{ count: 3 * permits, held: 0 }]
+      matchExactly(t, store.memory.list('tokens.tokens.day').callers, settledTokens)
     }
   )
-  for (const [what, most, settled, longest] of silences) {
-    t.test(
-      'a server that closes waits for a store as long as it responds, and then for a second at ' +
-        `most: ${what}, ${version}`,
-      async (t) => {
-        const clock = new VirtualClock()
-        waitWith(t, clock)
-        const store = new BusyStore(clock, most)
-        const app: FastifyInstance = create()
-        await app.register(quotaPlugin, {
-          operations: [],
-          store,
-          quotas: {
-            streams: { concurrent: permits },
-            tokens: { perDay: { tokens: 5 * permits }, cost: 5, unreported: 3 }
-          }
-        })
-        await app.ready()
-        for (let permit = 0; permit < permits; permit++) {
-          await app.quotaAcquire(localAuthentication('alice'), ['streams', 'tokens'])
-        }
-        let isClosed = false
-        const closing = app.close().then(() => {
-          isClosed = true
-        })
-        await until('the server has closed', () => {
-          if (!isClosed) clock.advance(100)
-          return isClosed
-        })
-        await closing
-        t.equal(store.settled, settled)
-        t.ok(clock.now() <= longest, `it took ${clock.now()} ms`)
-        if (settled < 2 * permits) return
-        t.same(store.memory.list(places.counters).callers, [])
-        const settledTokens = [{ count: 3 * permits, held: 0 }]
-        matchExactly(t, store.memory.list('tokens.tokens.day').callers, settledTokens)
-      }
-    )
-  }
 }
 
 // 20,000 permits that ended together stalled the process for so long, and the server closed before
@@ -451,19 +438,12 @@ t.test('a stall of the event loop while a server closes is no silence of its sto
       memory.settle(receipt, less)
     }
   }
-  const lines: string[] = []
-  const stream = { write: (line: string) => lines.push(line) }
-  const app = Fastify({ logger: { level: 'warn', stream } })
-  await app.register(quotaPlugin, {
-    operations: [],
-    store,
-    quotas: { streams: { concurrent: 1 } }
-  })
+  const { app, log } = await createServer({ store, quotas: { streams: { concurrent: 1 } } })
   await app.ready()
-  await app.quotaAcquire(localAuthentication('alice'), 'streams')
+  await app.quotaAcquire(asAlice(), 'streams')
   await app.close()
   t.equal(memory.peek(places)?.count, 0)
-  t.same(lines, [])
+  t.same(log.lines, [])
 })
 
 t.test('a server that closes before its store has answered says so in the log', async (t) => {
@@ -474,28 +454,17 @@ t.test('a server that closes before its store has answered says so in the log', 
   }
   const clock = new VirtualClock()
   waitWith(t, clock)
-  const lines: string[] = []
-  const stream = { write: (line: string) => lines.push(JSON.parse(line).msg) }
-  const app = Fastify({ logger: { level: 'warn', stream } })
-  await app.register(quotaPlugin, {
-    operations: [],
-    store,
-    quotas: { streams: { concurrent: 1 } }
-  })
+  const { app, log } = await createServer({ store, quotas: { streams: { concurrent: 1 } } })
   await app.ready()
-  await app.quotaAcquire(localAuthentication('alice'), 'streams')
-  let isClosed = false
-  const closing = app.close().then(() => {
-    isClosed = true
-  })
-  await until('the server has closed', () => {
-    if (!isClosed) clock.advance(100)
-    return isClosed
-  })
-  await closing
-  t.same(lines, [
-    'the server has closed, and a quota store has not answered for a second; what it was to ' +
-      'settle may stay counted until its window ends'
+  await app.quotaAcquire(asAlice(), 'streams')
+  await closeIn(clock, app)
+  matchExactly(t, log.lines, [
+    {
+      level: 40,
+      msg:
+        'the server has closed, and a quota store has not answered for a second; what it was to ' +
+        'settle may stay counted until its window ends'
+    }
   ])
 })
 
