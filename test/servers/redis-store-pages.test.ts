@@ -78,6 +78,19 @@ t.test('a counter whose window was opened again is not dead', async (t) => {
   ])
 })
 
+t.test("a counter of a time zone is not dead before its window is over by the server's clock",
+  async (t) => {
+    const { clock, store } = await filledStore(0)
+    const date = Date.now()
+    // For its process, whose clock is ahead, a window of an hour ends in two.
+    const zoned = { window: 3_600_000, start: date - 1, end: date + 7_200_000 }
+    await acquireOne(store, 'alice', zoned)
+    clock.advance(7_200_000)
+    await acquireOne(store, 'bob')
+    t.match(await store.peek(demand('alice', zoned)), { count: 1 })
+  }
+)
+
 t.test('list and clearCounters work with several pages', async (t) => {
   const { store, callers } = await filledStore(3_500)
   const listed = new Set<string>()

@@ -415,6 +415,14 @@ export function checkDriver (server: CheckedServer): void {
     t.same(await settle(named('four')), [true], 'of which the name is not remembered')
   })
 
+  t.test('a demand that can use nothing has room below the limit, and none at it', async (t) => {
+    const driver = await createDriver()
+    const demand = demandOf('alice', { limit: 3, least: 0, most: 2 })
+    t.match(await decideOne(driver, asking([demand])), { admitted: true, granted: 2, count: 2 })
+    t.match(await decideOne(driver, asking([demand])), { admitted: true, granted: 1, count: 3 })
+    t.match(await decideOne(driver, asking([demand])), { admitted: false, granted: 0, count: 3 })
+  })
+
   t.test('demands of one unit are granted alike', async (t) => {
     const driver = await createDriver()
     const range = { unit: 'tokens', least: 1, most: 50, limit: 100 }
