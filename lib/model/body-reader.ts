@@ -1,6 +1,6 @@
 import { StringDecoder } from 'node:string_decoder'
 import { isObject } from '../option-checks.js'
-import { ChunkShape, type MeasuredChunk } from './chunk-shape.js'
+import { LearnedShape } from './chunk-shape.js'
 import { splitterFor, type Splitter } from './chunks.js'
 import { propertyOf } from './counts.js'
 import { closeJson } from './cut-json.js'
@@ -24,6 +24,8 @@ export class BodyReader {
   readonly #decoder = new StringDecoder('utf8')
   readonly #usageReader = new UsageReader()
   readonly #textCounter = new TextCounter()
+  /** That of most chunks of a stream, which are not parsed. */
+  readonly #shape = new LearnedShape()
   /** Null as long as there is nothing but white space. */
   #splitter: Splitter | null = null
   /** Nothing more can be read. */
@@ -31,10 +33,6 @@ export class BodyReader {
   #hasReadChunk = false
   #model: string | null = null
   #chunksWithoutModel = 0
-  /** That of most chunks of a stream, which are not parsed. */
-  #shape: ChunkShape | null = null
-  #lastMeasured: MeasuredChunk | null = null
-  #shapesNotFound = 0
   /** The last text of a chunk that is not JSON. */
   #unread = ''
   /** There was a text that is not JSON. */
@@ -78,7 +76,6 @@ export class BodyReader {
 
   /** Reads the next bytes. */
   write (bytes: Uint8Array): void {
-    if (this.#hasStopped) return
     this.#read(this.#decoder.write(bytes))
   }
 
@@ -99,7 +96,7 @@ export class BodyReader {
     if (this.#hasStopped) return false
     this.#unread = ''
     const isWhole = this.#try((splitter) => splitter.end()) === true
-    const chunk = parse(closeJson(this.#unread))
+    const chunk = isCheapToParse(this.#unread) ? parse(closeJson(this.#unread)) : undefined
     if (!isObject(chunk)) return isWhole
     // The text of a chunk that was cut off counts as far as it goes. Its numbers can be cut, too.
     this.#hasReadChunk = true
@@ -134,7 +131,7 @@ export class BodyReader {
 
   /** Reads the text of a chunk; returns whether it is JSON. */
   #readChunk (text: string): boolean {
-    const textBytes = this.#shape?.textBytesIn(text) ?? null
+    const textBytes = this.#shape.textBytesIn(text)
     if (textBytes !== null) {
       this.#textCounter.add(textBytes)
       this.#noteText(textBytes)
@@ -164,7 +161,7 @@ export class BodyReader {
     const mayStateUsage = usageMarks.some((mark) => text.includes(mark))
     const looksForModel = this.#model === null && this.#chunksWithoutModel < mostWithoutModel
     if (mayStateUsage || looksForModel) this.#readUsage(chunk)
-    if (!mayStateUsage && !isLast) this.#learnShape({ json: text, textBytes })
+    if (!mayStateUsage && !isLast) this.#shape.learnFrom({ json: text, textBytes })
   }
 
   /** A text that comes later than an end or a usage shows that this was not the last one. */
@@ -183,21 +180,10 @@ export class BodyReader {
     const isFinal = propertyOf(chunk, 'type') !== 'message_start'
     if (this.usage !== earlier) this.#isUsageFinal = isFinal
   }
-
-  #learnShape (chunk: MeasuredChunk): void {
-    if (chunk.textBytes === 0 || this.#shapesNotFound > mostShapesNotFound) return
-    const shape = this.#lastMeasured === null ? null : ChunkShape.of(this.#lastMeasured, chunk)
-    this.#shape = shape ?? this.#shape
-    this.#shapesNotFound = shape === null ? this.#shapesNotFound + 1 : 0
-    this.#lastMeasured = chunk
-  }
 }
 
 /** In so many chunks a model is looked for. Later, only in those that can state a usage. */
 const mostWithoutModel = 10
-
-/** After so many chunks in a row of which no two have a shape, none is looked for. */
-const mostShapesNotFound = 20
 
 function parse (text: string): unknown {
   if (!isCheapToParse(text)) return undefined

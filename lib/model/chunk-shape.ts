@@ -14,13 +14,11 @@ type Variable = 'text' | 'string' | 'digits'
 /** The longest chunk whose shape is looked for, in characters. Text comes in short ones. */
 const longest = 4096
 
-/** Strings, digits, and what is between them. */
-const tokens = /"(?:[^"\\]|\\.)*"|\d+|[^"\d]+/g
+/** Strings and digits. */
+const values = /("(?:[^"\\]|\\.)*"|\d+)/
 
 /** Strings that say more than a text: a chunk with another value can have another meaning. */
 const meaningfulNames = new Set(['type', 'event_type', 'status', ...reasonNames, ...modelNames])
-
-const backslash = 0x5c
 
 const writtenNames = new Set([...textNames, ...reasoningNames])
 
@@ -29,56 +27,51 @@ const writtenNames = new Set([...textNames, ...reasoningNames])
  * In a stream, nearly all do, and to compare them with a shape takes a tenth of the time that it
  * takes to parse them and to look for a text, a usage and an end.
  */
-export class ChunkShape {
+class ChunkShape {
   /** What all chunks of the shape have in common, with a variable between each two. */
   readonly #common: readonly string[]
   readonly #variables: readonly Variable[]
-  /** The bytes of the text that all have in common. */
-  readonly #commonTextBytes: number
 
-  private constructor (
-    common: readonly string[],
-    variables: readonly Variable[],
-    commonTextBytes: number
-  ) {
+  private constructor (common: readonly string[], variables: readonly Variable[]) {
     this.#common = common
     this.#variables = variables
-    this.#commonTextBytes = commonTextBytes
   }
 
-  /** Returns the shape that two chunks have; null if they differ in something with a meaning. */
+  /**
+   * Returns the shape that two chunks have; null if they differ in something with a meaning, or if
+   * the texts in which they differ are not all that the model wrote in them.
+   */
   static of (first: MeasuredChunk, second: MeasuredChunk): ChunkShape | null {
     if (first.json.length > longest || second.json.length > longest) return null
-    const ofFirst = first.json.match(tokens) ?? []
-    const ofSecond = second.json.match(tokens) ?? []
-    if (ofFirst.length !== ofSecond.length) return null
+    const ofFirst = first.json.split(values)
+    const ofSecond = second.json.split(values)
     const common: string[] = []
     const variables: Variable[] = []
-    let text: string[] = []
-    for (const [index, token] of ofSecond.entries()) {
-      if (token === ofFirst[index]) {
-        text.push(token)
+    let text = ''
+    for (const [index, part] of ofSecond.entries()) {
+      if (part === ofFirst[index]) {
+        text += part
         continue
       }
       const variable = variableAt(ofSecond, index)
-      if (variable === null || variableAt(ofFirst, index) !== variable) return null
+      if (variable === null) return null
       const mark = variable === 'digits' ? '' : '"'
-      common.push(text.join('') + mark)
+      common.push(text + mark)
       variables.push(variable)
-      text = [mark]
+      text = mark
     }
-    common.push(text.join(''))
-    // Of several texts, some repeat others.
-    if (variables.filter((variable) => variable === 'text').length !== 1) return null
-    const shape = new ChunkShape(common, variables, 0)
-    const commonTextBytes = second.textBytes - (shape.textBytesIn(second.json) ?? 0)
-    if (first.textBytes - (shape.textBytesIn(first.json) ?? 0) !== commonTextBytes) return null
-    return new ChunkShape(common, variables, commonTextBytes)
+    common.push(text)
+    const shape = new ChunkShape(common, variables)
+    return shape.#describes(first) && shape.#describes(second) ? shape : null
+  }
+
+  #describes ({ json, textBytes }: MeasuredChunk): boolean {
+    return this.textBytesIn(json) === textBytes
   }
 
   /** Returns the bytes of what the model wrote in a chunk; null if it does not have this shape. */
   textBytesIn (json: string): number | null {
-    let bytes = this.#commonTextBytes
+    let textBytes = 0
     let position = 0
     let index = 0
     for (const common of this.#common) {
@@ -90,31 +83,49 @@ export class ChunkShape {
       index += 1
       const end = variable === 'digits' ? endOfDigits(json, position) : endOfString(json, position)
       if (end === -1) return null
-      if (variable === 'text') bytes += bytesOfString(json, position, end)
+      if (variable === 'text') {
+        const bytes = bytesOfString(json, position, end)
+        if (bytes === null) return null
+        textBytes += bytes
+      }
       position = end
     }
-    return position === json.length ? bytes : null
+    return position === json.length ? textBytes : null
+  }
+}
+
+/** After so many chunks in a row of which no two have a shape, none is looked for. */
+const mostNotFound = 20
+
+/** The shape of most chunks of a stream, as far as it is known. */
+export class LearnedShape {
+  #shape: ChunkShape | null = null
+  #last: MeasuredChunk | null = null
+  #notFound = 0
+
+  /** Returns the bytes of what the model wrote in a chunk; null if it has to be parsed. */
+  textBytesIn (json: string): number | null {
+    return this.#shape === null ? null : this.#shape.textBytesIn(json)
+  }
+
+  /** Learns from a chunk that was parsed, and states neither a usage nor an end. */
+  learnFrom (chunk: MeasuredChunk): void {
+    if (chunk.textBytes === 0 || this.#notFound > mostNotFound) return
+    const shape = this.#last === null ? null : ChunkShape.of(this.#last, chunk)
+    this.#shape = shape ?? this.#shape
+    this.#notFound = shape === null ? this.#notFound + 1 : 0
+    this.#last = chunk
   }
 }
 
 /** Returns what differs; null if it can have a meaning. */
-function variableAt (list: readonly string[], index: number): Variable | null {
-  const token = list[index] ?? ''
-  if (/^\d/.test(token)) return 'digits'
-  const isValue = token.startsWith('"') && list[index - 1]?.trim() === ':'
-  if (!isValue) return null
-  const name = list[index - 2]?.slice(1, -1) ?? ''
-  if (writtenNames.has(name)) return 'text'
-  return meaningfulNames.has(name) ? null : 'string'
-}
-
-/** Whether a string is ASCII without escapes, as most are: then, each character is a byte. */
-function isPlain (json: string, start: number, end: number): boolean {
-  for (let position = start; position < end; position += 1) {
-    const character = json.charCodeAt(position)
-    if (character > 0x7f || character === backslash) return false
-  }
-  return true
+function variableAt (parts: readonly string[], index: number): Variable | null {
+  const [name, colon, part] = parts.slice(index - 2, index + 1)
+  if (part !== undefined && /^\d/.test(part)) return 'digits'
+  if (name === undefined || colon?.trim() !== ':' || part?.startsWith('"') !== true) return null
+  const property = name.slice(1, -1)
+  if (writtenNames.has(property)) return 'text'
+  return meaningfulNames.has(property) ? null : 'string'
 }
 
 function endOfDigits (json: string, start: number): number {
@@ -130,6 +141,8 @@ function endOfString (json: string, start: number): number {
   return end
 }
 
+const backslash = 0x5c
+
 /** Whether an odd number of backslashes precedes a character. */
 function isEscaped (json: string, start: number, position: number): boolean {
   let first = position
@@ -137,14 +150,21 @@ function isEscaped (json: string, start: number, position: number): boolean {
   return (position - first) % 2 === 1
 }
 
-/** Returns the bytes of a string of JSON, which is between two positions. */
-function bytesOfString (json: string, start: number, end: number): number {
+/** Returns the bytes in UTF-8 of a string of JSON between two positions; null if it is not JSON. */
+function bytesOfString (json: string, start: number, end: number): number | null {
   if (isPlain(json, start, end)) return end - start
-  const text = json.slice(start, end)
   try {
-    return Buffer.byteLength(JSON.parse(`"${text}"`))
+    return Buffer.byteLength(JSON.parse(json.slice(start - 1, end + 1)))
   } catch {
-    // Not a string of JSON: nobody can read it as a text.
-    return 0
+    return null
   }
+}
+
+/** Whether a string is ASCII without escapes, as most are: then, each character is a byte. */
+function isPlain (json: string, start: number, end: number): boolean {
+  for (let position = start; position < end; position += 1) {
+    const character = json.charCodeAt(position)
+    if (character > 0x7f || character === backslash) return false
+  }
+  return true
 }

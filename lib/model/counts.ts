@@ -1,4 +1,19 @@
 import { isNatural, isObject } from '../option-checks.js'
+import {
+  anthropicCacheNames,
+  cachedInputNames,
+  cacheWriteNames,
+  converseCacheNames,
+  furtherInputNames,
+  inputDetails,
+  inputNames,
+  outputDetails,
+  outputNames,
+  perplexityNames,
+  reasoningNames,
+  separateReasoningNames,
+  totalNames
+} from './count-names.js'
 
 /** Numbers of model tokens. */
 export interface TokenCounts {
@@ -16,154 +31,17 @@ export interface TokenCounts {
   readonly reasoning: number
 }
 
-const totalNames = [
-  'total_tokens', // OpenAI and most others
-  'totalTokens', // AI SDK, Converse
-  'totalTokenCount', // Gemini
-  'total_token_count'
-]
-
-const inputNames = [
-  'prompt_tokens', // OpenAI's chat and most others
-  'input_tokens', // OpenAI's responses, Anthropic, Cohere
-  'inputTokens', // AI SDK 5 and later, Converse
-  'promptTokens', // AI SDK 4
-  'promptTokenCount', // Gemini
-  'prompt_token_count',
-  'prompt_eval_count', // Ollama
-  'total_input_tokens', // Gemini's interactions
-  'inputTokenCount', // Bedrock's InvokeModel
-  'inputTextTokenCount',
-  'tokens_evaluated', // llama.cpp
-  'tokens' // AI SDK, embeddings
-]
-
-const outputNames = [
-  'completion_tokens',
-  'output_tokens',
-  'outputTokens',
-  'completionTokens',
-  'candidatesTokenCount',
-  'candidates_token_count',
-  'responseTokenCount', // Gemini Live
-  'response_tokens', // Cohere, earlier
-  'eval_count',
-  'total_output_tokens',
-  'outputTokenCount',
-  'generation_token_count',
-  'tokens_predicted'
-]
-
-/** What is input in addition to the number of an input name. */
-const furtherInputNames = [
-  'toolUsePromptTokenCount', // Gemini
-  'tool_use_prompt_token_count',
-  'total_tool_use_tokens', // Gemini's interactions
-  'citation_tokens', // Perplexity
-  'citationTokens'
-]
-
-const cachedInputNames = [
-  'cached_tokens', // OpenAI
-  'cache_read_input_tokens', // Anthropic
-  'cacheReadInputTokens', // Converse
-  'cacheReadInputTokenCount',
-  'cachedInputTokens', // AI SDK 5
-  'cacheReadTokens', // AI SDK 6
-  'cacheRead', // AI SDK 6, nested
-  'cachedContentTokenCount', // Gemini
-  'cached_content_token_count',
-  'total_cached_tokens', // Gemini's interactions
-  'prompt_cache_hit_tokens', // DeepSeek
-  'promptCacheHitTokens',
-  'num_cached_tokens', // Mistral
-  'cachedTokens', // OpenRouter in the AI SDK
-  'cachedPromptTokens',
-  'cached_input_tokens',
-  'cache_read' // LangChain
-]
-
-const cacheWriteNames = [
-  'cache_creation_input_tokens', // Anthropic
-  'cacheCreationInputTokens',
-  'cacheWriteInputTokens', // Converse
-  'cacheWriteInputTokenCount',
-  'cache_write_tokens', // OpenAI, OpenRouter
-  'cacheWriteTokens', // AI SDK 6
-  'cacheWrite', // AI SDK 6, nested
-  'cache_creation_tokens', // LiteLLM
-  'cache_creation' // LangChain; Anthropic has an object of this name
-]
-
-const reasoningNames = [
-  'reasoning_tokens', // OpenAI
-  'reasoningTokens', // AI SDK
-  'reasoning', // AI SDK 6, nested; LangChain
-  'thinking_tokens', // Anthropic
-  'thoughtsTokenCount', // Gemini
-  'thoughts_token_count',
-  'total_thought_tokens', // Gemini's interactions
-  'reasoning_output_tokens' // LM Studio
-]
-
-/** Objects of a usage that state parts of its input. */
-const inputDetails = [
-  'prompt_tokens_details',
-  'input_tokens_details',
-  'input_token_details', // transcriptions, realtime
-  'prompt_token_details', // Mistral
-  'promptTokensDetails', // OpenRouter in the AI SDK
-  'inputTokenDetails', // AI SDK 6
-  'inputTokens' // AI SDK 6, nested
-]
-
-/** Objects of a usage that state parts of its output. */
-const outputDetails = [
-  'completion_tokens_details',
-  'output_tokens_details',
-  'output_token_details',
-  'completionTokensDetails',
-  'outputTokenDetails',
-  'outputTokens'
-]
-
-/** Names of Converse: cached input stands beside `inputTokens`. */
-const converseCacheNames = [
-  'cacheReadInputTokens',
-  'cacheWriteInputTokens',
-  'cacheReadInputTokenCount',
-  'cacheWriteInputTokenCount',
-  'cacheCreationInputTokens'
-]
-
-/** Names of Anthropic: cached input stands beside `input_tokens`. */
-const anthropicCacheNames = ['cache_read_input_tokens', 'cache_creation_input_tokens']
-
-/** Names of numbers of reasoning tokens that are never part of the output. */
-const separateReasoningNames = [
-  'thoughtsTokenCount',
-  'thoughts_token_count',
-  'total_thought_tokens'
-]
-
-/** Names that only Perplexity uses, whose reasoning is never part of the output. */
-const perplexityNames = [
-  'citation_tokens',
-  'citationTokens',
-  'num_search_queries',
-  'numSearchQueries',
-  'search_context_size'
-]
-
 /** What stands beside a usage object and says more about it. */
 export interface BesideUsage {
   /** Objects with further parts, such as those of the AI SDK's `providerMetadata`. */
   readonly parts: readonly object[]
   /** Whether the input is known to leave out what was cached. */
   readonly hasSeparateCache: boolean
+  /** Whether the input leaves out the tokens of images. */
+  readonly hasSeparateImages: boolean
 }
 
-const nothing: BesideUsage = { parts: [], hasSeparateCache: false }
+const nothing: BesideUsage = { parts: [], hasSeparateCache: false, hasSeparateImages: false }
 
 /**
  * Returns the numbers of one usage object; null if it states none, or if all are 0, which servers
@@ -190,9 +68,11 @@ function ownCountsIn (usage: object, beside: BesideUsage): TokenCounts | null {
   const outputSources = [...sources, ...objectsIn(usage, outputDetails)]
   const cachedInput = greatestIn(inputSources, cachedInputNames)
   const cacheWrites = greatestIn(inputSources, cacheWriteNames)
+  const furtherInput = sumOf(sources, furtherInputNames)
+  const images = beside.hasSeparateImages ? greatestIn([usage], ['image_tokens']) : 0
   const stated: StatedCounts = {
     total: greatestIn([usage], totalNames),
-    input: greatestIn([usage], inputNames) + sumOf(sources, furtherInputNames),
+    input: greatestIn([usage], inputNames) + furtherInput + images,
     output: greatestIn([usage], outputNames),
     cache: cachedInput + cacheWrites,
     reasoning: greatestIn(outputSources, reasoningNames)
@@ -212,10 +92,14 @@ function ownCountsIn (usage: object, beside: BesideUsage): TokenCounts | null {
 function hasSeparateCache (usage: object, stated: StatedCounts, beside: BesideUsage): boolean {
   const { total, input, output, cache, reasoning } = stated
   if (cache === 0) return false
+  // A part is never larger than its whole.
   if (cache > input) return true
+  // A total that counts it beside the input shows it. If it is as large as the reasoning, the total
+  // can count either; reasoning is what APIs state beside more often.
   const surplus = total - input - output
   if (surplus === reasoning + cache) return true
   if (surplus === cache && cache !== reasoning) return true
+  // OpenAI's and Gemini's names, whatever names others add.
   if (hasAny([usage], ['prompt_tokens', 'promptTokenCount'])) return false
   if (beside.hasSeparateCache || hasAny([usage], converseCacheNames)) return true
   if (!hasAny([usage], anthropicCacheNames)) return false
@@ -228,6 +112,7 @@ function hasSeparateCache (usage: object, stated: StatedCounts, beside: BesideUs
 function hasSeparateReasoning (sources: readonly object[], stated: StatedCounts): boolean {
   const { total, input, output, cache, reasoning } = stated
   if (reasoning === 0) return false
+  // A part is never larger than its whole.
   if (reasoning > output) return true
   if (hasAny(sources, separateReasoningNames) || hasAny(sources, perplexityNames)) return true
   const surplus = total - input - output
@@ -268,19 +153,23 @@ export function sumOfCounts (list: readonly TokenCounts[]): TokenCounts | null {
 }
 
 /**
- * Returns the counts with the greater total; of equal ones, those that assign more of it, and
- * otherwise the first.
+ * Returns the counts with the greater total; of equal ones, those that assign more of it to input
+ * and output, then those with more details, and otherwise the first.
  */
 export function greaterOf (
   first: TokenCounts | null,
   second: TokenCounts | null
 ): TokenCounts | null {
   if (first === null || second === null) return first ?? second
-  if (second.total !== first.total) return second.total > first.total ? second : first
-  const assigned = first.input + first.output
-  const assignedBySecond = second.input + second.output
-  if (assignedBySecond !== assigned) return assignedBySecond > assigned ? second : first
-  return detailsOf(second) > detailsOf(first) ? second : first
+  const more =
+    second.total - first.total ||
+    assignedOf(second) - assignedOf(first) ||
+    detailsOf(second) - detailsOf(first)
+  return more > 0 ? second : first
+}
+
+function assignedOf ({ input, output }: TokenCounts): number {
+  return input + output
 }
 
 function detailsOf ({ cachedInput, cacheWrites, reasoning }: TokenCounts): number {

@@ -13,6 +13,7 @@ const lastTypes = new Set([
   'image_generation.completed',
   'image_edit.completed',
   'transcript.text.done',
+  'transcription.done', // Mistral
   'speech.audio.done',
   'conversation.response.done', // Mistral
   'interaction.completed', // Gemini's interactions
@@ -27,14 +28,11 @@ export const reasonNames = ['finish_reason', 'finishReason', 'stop_reason', 'sto
 /** Objects and lists that can state why a model ended. */
 const holderNames = ['choices', 'candidates', 'delta', 'output', 'response', 'messageStop']
 
-/** How deep a reason can stand: that of a choice in an output in a response. */
-const deepest = 3
-
 /** Whether a chunk is one with which its API ends a stream: its last event, or a finish reason. */
 export function isLastChunk (chunk: object): boolean {
   const type = propertyOf(chunk, 'type') ?? propertyOf(chunk, 'event_type')
   if (typeof type === 'string' && lastTypes.has(type)) return true
-  return doneNames.some((name) => propertyOf(chunk, name) === true) || statesReason(chunk, deepest)
+  return doneNames.some((name) => propertyOf(chunk, name) === true) || statesReason(chunk)
 }
 
 /** Properties that say whether a chunk is the last one. */
@@ -49,15 +47,15 @@ export function isPartial (chunk: object): boolean {
   return doneNames.some((name) => propertyOf(chunk, name) === false)
 }
 
-function statesReason (value: object, depth: number): boolean {
+/** The nesting of a chunk is bounded, so that this ends: see `isCheapToParse`. */
+function statesReason (value: object): boolean {
   if (reasonNames.some((name) => isReason(propertyOf(value, name)))) return true
-  if (depth === 0) return false
-  return holderNames.some((name) => holdsReason(propertyOf(value, name), depth - 1))
+  return holderNames.some((name) => holdsReason(propertyOf(value, name)))
 }
 
-function holdsReason (held: unknown, depth: number): boolean {
-  if (Array.isArray(held)) return held.some((each) => isObject(each) && statesReason(each, depth))
-  return isObject(held) && statesReason(held, depth)
+function holdsReason (held: unknown): boolean {
+  if (Array.isArray(held)) return held.some((each) => isObject(each) && statesReason(each))
+  return isObject(held) && statesReason(held)
 }
 
 function isReason (reason: unknown): boolean {

@@ -5,7 +5,10 @@ import { ignoreRejection } from '../promises.js'
 import { BodyReader } from './body-reader.js'
 import type { ModelUsage } from './usage.js'
 
-/** The body of a response: bytes that arrive one part after the other. */
+/**
+ * The body of a response: bytes that arrive one part after the other; null for none. A stream of
+ * Node.js must have no encoding, with which it would give strings.
+ */
 export type ModelBody = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array> | null
 
 /** How a body that was passed on has ended, and what was read in it. */
@@ -34,7 +37,13 @@ export interface BodyEnd {
 export function isModelBody (value: unknown): value is ModelBody {
   if (value === null) return true
   if (hasFunction(value, 'getReader')) return true
-  return typeof value === 'object' && Symbol.asyncIterator in value
+  if (typeof value !== 'object') return false
+  return Symbol.asyncIterator in value && !hasEncoding(value)
+}
+
+/** Whether a value is a stream of Node.js that gives strings. */
+function hasEncoding (value: object): boolean {
+  return 'readableEncoding' in value && value.readableEncoding != null
 }
 
 /**
@@ -112,7 +121,6 @@ class MeteredBody extends Readable {
   }
 
   #end (by: BodyEnd['by']): void {
-    if (this.#hasEnded) return
     this.#hasEnded = true
     const { usage, textBytes, model, isComplete, isReadable } = this.#reader
     this.#onEnd({ usage, textBytes, model, isComplete, by, isReadable })
@@ -133,7 +141,7 @@ interface Source {
 }
 
 function sourceOf (body: ModelBody): Source {
-  if (body === null) return { next: async () => ({ done: true }), cancel: () => {} }
+  if (body === null) return sourceOfIterable(Readable.from([]))
   if ('getReader' in body) return sourceOfWebStream(body)
   return sourceOfIterable(body)
 }

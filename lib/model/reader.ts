@@ -26,8 +26,8 @@ export class UsageReader {
   #usage: ModelUsage | null = null
   /** What Anthropic's API has stated so far. */
   #ofMessage: UsageOfMessage = {}
-  /** What each step of the AI SDK used. */
-  readonly #steps: TokenCounts[] = []
+  /** What the steps of the AI SDK have used so far. */
+  #ofSteps: TokenCounts | null = null
 
   /**
    * Reads the next chunk. A chunk that states no usage changes nothing.
@@ -53,11 +53,13 @@ export class UsageReader {
         return this.#countsOfMessage(propertyOf(chunk, 'message'))
       case 'message_delta':
         return this.#countsOfMessage(chunk)
+      case 'message_stop':
+        return this.#countsOfLastEvent(chunk)
       case 'finish-step':
       case 'step-finish':
         return this.#countsOfStep(chunk)
       case 'finish':
-        return greaterOf(sumOfCounts(this.#steps), usageOf(chunk))
+        return greaterOf(this.#ofSteps, usageOf(chunk))
       default:
         return usageOf(chunk)
     }
@@ -68,15 +70,23 @@ export class UsageReader {
     const usage = isObject(holder) ? propertyOf(holder, 'usage') : undefined
     if (!isObject(usage)) return null
     this.#model = fallbackModelIn(usage) ?? this.#model
-    this.#ofMessage = { ...this.#ofMessage, ...changesIn(usage) }
+    const merged = { ...this.#ofMessage, ...changesIn(usage) }
+    if (Object.keys(merged).length <= mostNames) this.#ofMessage = merged
     return countsOfUsage(this.#ofMessage)
+  }
+
+  /** Bedrock repeats the numbers there, and some of its models leave out what was cached. */
+  #countsOfLastEvent (event: object): TokenCounts | null {
+    const counts = usageOf(event)
+    return counts === null ? null : greaterOf(this.#usage, counts)
   }
 
   /** The AI SDK streams the usage of each step, and then that of all of them. */
   #countsOfStep (step: object): TokenCounts | null {
     const counts = usageOf(step)
-    if (counts !== null) this.#steps.push(counts)
-    return sumOfCounts(this.#steps)
+    if (counts === null) return null
+    this.#ofSteps = this.#ofSteps === null ? counts : sumOfCounts([this.#ofSteps, counts])
+    return this.#ofSteps
   }
 }
 
@@ -92,6 +102,9 @@ function fallbackModelIn (usage: object): string | null {
 }
 
 type UsageOfMessage = Readonly<Record<string, unknown>>
+
+/** How many names the events of a message can state. Bounds the memory: no API has as many. */
+const mostNames = 100
 
 const anthropicInputNames = [
   'input_tokens',

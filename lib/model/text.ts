@@ -70,9 +70,6 @@ const argumentNames = new Set([
   'operation' // OpenAI's patches
 ])
 
-/** How deep what a model wrote can be nested. Bounded, because servers can send any depth. */
-const deepest = 16
-
 /** Types of what a tool of the server found, and of why it or the API failed. */
 const notWritten = /(result|error|web_search_call)$/
 
@@ -85,8 +82,9 @@ const namesBesideDelta = new Set([
 /** Events that repeat what earlier ones streamed, such as `response.output_text.done`. */
 const repetition = /(\.|-)(added|completed?|created|done|end|failed|in_progress|incomplete)$/
 
-/** Bounds the memory. No API has as many types of events. */
+/** How many types of events are told apart, and how long they are. Bounds the memory. */
 const mostTypes = 100
+const longestType = 100
 
 /** Counts the bytes of what a model writes in the chunks of one response. */
 export class TextCounter {
@@ -97,7 +95,7 @@ export class TextCounter {
   /** Reads the next chunk. Returns the bytes of text in it that no earlier chunk held. */
   read (chunk: object): number {
     const type = propertyOf(chunk, 'type') ?? propertyOf(chunk, 'event_type')
-    const bytes = isAudio(type) ? 0 : bytesIn(chunk, deepest)
+    const bytes = isAudio(type) ? 0 : bytesIn(chunk)
     if (typeof type === 'string' && repetition.test(type)) {
       this.#addRepeated(type, bytes)
       return 0
@@ -113,7 +111,8 @@ export class TextCounter {
 
   #addRepeated (type: string, bytes: number): void {
     const earlier = this.#repeated.get(type)
-    if (earlier === undefined && this.#repeated.size === mostTypes) return
+    const isKnown = earlier !== undefined
+    if (!isKnown && (this.#repeated.size === mostTypes || type.length > longestType)) return
     this.#repeated.set(type, (earlier ?? 0) + bytes)
   }
 
@@ -128,41 +127,41 @@ function isAudio (type: unknown): boolean {
   return typeof type === 'string' && type.includes('audio') && !type.includes('transcript')
 }
 
-function bytesIn (value: object, depth: number): number {
-  if (depth === 0) return 0
-  if (Array.isArray(value)) return bytesInAll(value, depth)
+/** The nesting of a chunk is bounded, so that this ends: see `isCheapToParse`. */
+function bytesIn (value: object): number {
+  if (Array.isArray(value)) return bytesInAll(value)
   const type = propertyOf(value, 'type')
   if (typeof type === 'string' && notWritten.test(type)) return 0
   const hasDelta = propertyOf(value, 'delta') != null
-  let bytes = reasoningBytesIn(value, depth)
+  let bytes = reasoningBytesIn(value)
   for (const name of Object.keys(value)) {
     if (hasDelta && namesBesideDelta.has(name)) continue
-    bytes += bytesOf(name, propertyOf(value, name), depth)
+    bytes += bytesOf(name, propertyOf(value, name))
   }
   return bytes
 }
 
-function bytesOf (name: string, property: unknown, depth: number): number {
+function bytesOf (name: string, property: unknown): number {
   if (typeof property === 'string') return textNames.has(name) ? Buffer.byteLength(property) : 0
   if (typeof property !== 'object' || property === null) return 0
   if (argumentNames.has(name)) return bytesOfArguments(property)
-  return holderNames.has(name) ? bytesIn(property, depth - 1) : 0
+  return holderNames.has(name) ? bytesIn(property) : 0
 }
 
-function bytesInAll (values: readonly unknown[], depth: number): number {
+function bytesInAll (values: readonly unknown[]): number {
   let bytes = 0
   for (const value of values) {
-    if (typeof value === 'object' && value !== null) bytes += bytesIn(value, depth - 1)
+    if (typeof value === 'object' && value !== null) bytes += bytesIn(value)
   }
   return bytes
 }
 
-function reasoningBytesIn (value: object, depth: number): number {
+function reasoningBytesIn (value: object): number {
   let greatest = 0
   for (const name of reasoningNames) {
     const reasoning = propertyOf(value, name)
     if (typeof reasoning === 'string') greatest = Math.max(greatest, Buffer.byteLength(reasoning))
-    if (Array.isArray(reasoning)) greatest = Math.max(greatest, bytesIn(reasoning, depth - 1))
+    if (Array.isArray(reasoning)) greatest = Math.max(greatest, bytesInAll(reasoning))
   }
   return greatest
 }

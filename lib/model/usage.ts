@@ -74,8 +74,9 @@ const deepest = 3
 
 /** Returns the last usage of an array, as Gemini streams one: each element has the usage so far. */
 function usageOfLast (elements: readonly unknown[]): ModelUsage | null {
-  const last = elements.findLast((each) => isObject(each) && readIn(each, 'usageMetadata') != null)
-  return isObject(last) ? usageOf(last) : null
+  const statesUsage = (each: unknown): boolean =>
+    isObject(each) && readIn(each, 'usageMetadata') != null
+  return usageOf(elements.findLast(statesUsage))
 }
 
 /**
@@ -121,21 +122,26 @@ function usagesIn (value: object): object[] {
 
 /** Returns the objects of a value in which an API states a usage. A model writes none of them. */
 function holdersIn (value: object): object[] {
+  const type = readIn(value, 'type') ?? readIn(value, 'event_type')
+  const isLineOfBatch = readIn(value, 'custom_id') != null
   const holders = [
-    readIn(value, 'response'), // OpenAI's responses, the AI SDK, a line of a batch
     readIn(value, 'message'), // Anthropic's message_start
     readIn(value, 'delta'), // Cohere's message-end
     readIn(value, 'interaction'), // Gemini's interactions
     readIn(value, 'x_groq')
   ]
-  // Converse streams an object with nothing else. Other bodies hold what a client sent there.
-  if (Object.keys(value).length === 1) holders.push(readIn(value, 'metadata'))
+  // Events of OpenAI's and Cohere's, and a line of OpenAI's batches. Elsewhere, such as in
+  // Cloudflare's JSON mode, it is what a model wrote.
+  if (typeof type === 'string' || isLineOfBatch) holders.push(readIn(value, 'response'))
   // A response in a line of OpenAI's batches.
   if (readIn(value, 'status_code') != null) holders.push(readIn(value, 'body'))
-  // Cloudflare, and a line of Anthropic's batches. Elsewhere, it is the result of a tool.
-  if (typeof readIn(value, 'success') === 'boolean' || readIn(value, 'custom_id') != null) {
+  // A line of Anthropic's batches, LM Studio's last event, and Cloudflare. Elsewhere, it is the
+  // result of a tool.
+  if (isLineOfBatch || type === 'chat.end' || typeof readIn(value, 'success') === 'boolean') {
     holders.push(readIn(value, 'result'))
   }
+  // Converse streams an object with nothing else. Other bodies hold what a client sent there.
+  if (Object.keys(value).length === 1) holders.push(readIn(value, 'metadata'))
   return holders.filter(isObject)
 }
 
@@ -145,7 +151,8 @@ export function countsOfUsage (usage: object, beside?: BesideUsage): TokenCounts
   // embeddings.
   for (const name of ['tokens', 'billed_units']) {
     const tokens = readIn(usage, name)
-    if (isObject(tokens)) return countsIn(tokens, { parts: [usage], hasSeparateCache: false })
+    const cohere = { parts: [usage], hasSeparateCache: false, hasSeparateImages: true }
+    if (isObject(tokens)) return countsIn(tokens, cohere)
   }
   const counts = countsIn(usage, beside)
   // The AI SDK 6 adds what the API itself reported.
@@ -172,7 +179,11 @@ function besideUsage (usage: object, providers: ReadonlyMap<string, object>): Be
     isObject(readIn(usage, 'inputTokenDetails')) || isObject(readIn(usage, 'inputTokens'))
   // The AI SDK 4 and 5 leave out what these cached.
   const hasSeparateCache = providers.has('anthropic') || providers.has('bedrock')
-  return { parts: parts.filter(isObject), hasSeparateCache: hasSeparateCache && !listsParts }
+  return {
+    parts: parts.filter(isObject),
+    hasSeparateCache: hasSeparateCache && !listsParts,
+    hasSeparateImages: false
+  }
 }
 
 /** Returns the sum of the steps of the AI SDK, each with its own metadata; null without steps. */
@@ -180,8 +191,8 @@ function countsOfSteps (value: object, depth: number): TokenCounts | null {
   const steps = readIn(value, 'steps')
   if (!Array.isArray(steps) || depth === 0) return null
   const stated: TokenCounts[] = []
-  for (const step of steps) {
-    const counts = isObject(step) ? countsOf(step, depth - 1) : null
+  for (const step of steps.filter(isObject)) {
+    const counts = countsOf(step, depth - 1)
     if (counts !== null) stated.push(counts)
   }
   return sumOfCounts(stated)
@@ -195,7 +206,7 @@ function isEmbeddings (value: object): boolean {
 }
 
 function asInput (counts: TokenCounts): TokenCounts {
-  return counts.output === 0 ? { ...counts, input: counts.total } : counts
+  return { ...counts, input: counts.total - counts.output }
 }
 
 /** Names under which APIs state the model. */
@@ -212,9 +223,9 @@ export function modelOf (value: object, depth = deepest): string | null {
   if (depth === 0) return null
   const steps = readIn(value, 'steps')
   const lastStep: unknown = Array.isArray(steps) ? steps.at(-1) : undefined
-  const holders = holdersIn(value)
-  if (isObject(lastStep)) holders.push(lastStep)
-  for (const holder of holders) {
+  // The AI SDK names it in the response of a result or step.
+  const holders = [...holdersIn(value), readIn(value, 'response'), lastStep]
+  for (const holder of holders.filter(isObject)) {
     const model = modelOf(holder, depth - 1)
     if (model !== null) return model
   }

@@ -40,7 +40,7 @@ export interface QuotaPermit extends AsyncDisposable {
   granted(unit: string): number | null
   /**
    * Reports what was used, even after the permit has ended; several reports add up (docs/rules.md,
-   * "Costs"). Does nothing if the request was not admitted.
+   * "Settlements"). Does nothing if the request was not admitted.
    *
    * @param amounts A number of model tokens, an amount for each unit, or null if nothing is known.
    *   An amount is a safe integer of at least 0; any other is logged as an error and not counted.

@@ -16,7 +16,7 @@ import { Tally } from './tally.js'
 
 /**
  * What one permit is granted and uses in one quota of a unit other than requests, from its
- * admission until nothing more is reported (docs/rules.md, "Costs").
+ * admission until nothing more is reported (docs/rules.md, "Settlements").
  */
 export class Usage implements Holding {
   readonly granted: number

@@ -1,10 +1,10 @@
-// The programs of docs/clients.md: each client sends a request while its caller is at the limit.
+// The clients of docs/clients.md: each one sends a request while its caller is at the limit.
 // Time is virtual: an expected wait ends immediately and advances the clock of the store by the
 // same amount.
 import Fastify from 'fastify'
+import OpenAI from 'openai'
 import t, { type Test } from 'tap'
 import { ask as askAi, patientFetch } from '../../documented/clients/ai.js'
-import { ask as askOpenAi } from '../../documented/clients/openai.js'
 import quotaPlugin, { localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 
@@ -53,6 +53,13 @@ function skipWaits (t: Test, clock: VirtualClock): number[] {
     return real(callback, 0)
   })
   return waits
+}
+
+async function askOpenAi (address: string, token: string): Promise<unknown> {
+  const client = new OpenAI({ baseURL: `${address}/v1`, apiKey: token })
+  const messages = [{ role: 'user' as const, content: 'Which invoices are late?' }]
+  const completion = await client.chat.completions.create({ model: 'any', messages })
+  return completion.choices[0]?.message.content
 }
 
 async function askWithFetch (address: string, token: string): Promise<unknown> {

@@ -17,13 +17,13 @@ const threeThenRejected = [200, 200, 200, 429]
 async function startIssuer (t: Test) {
   const app = Fastify({ forceCloseConnections: true })
   const [{ privateKey, publicKey }, other] = [
-    await generateKeyPair('RS256', { extractable: true }),
-    await generateKeyPair('RS256')
+    await generateKeyPair('EdDSA', { extractable: true }),
+    await generateKeyPair('EdDSA')
   ]
   const key = {
     ...(await exportJWK(publicKey)),
     kid: String(randomUUID()),
-    alg: 'RS256',
+    alg: 'EdDSA',
     use: 'sig'
   }
   app.get('/.well-known/openid-configuration', async () => ({
@@ -40,7 +40,7 @@ async function startIssuer (t: Test) {
     new SignJWT(claims)
       .setIssuedAt()
       .setExpirationTime(Math.floor(Date.now() / 1000) + lasts)
-      .setProtectedHeader({ alg: 'RS256', kid })
+      .setProtectedHeader({ alg: 'EdDSA', kid })
       .sign(forged ? other.privateKey : privateKey)
   return { url, sign, stop }
 }

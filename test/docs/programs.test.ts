@@ -19,8 +19,7 @@ const programs = [...sources].filter(([, source]) =>
 )
 t.ok(programs.length > 25, `${programs.length} programs`)
 
-// PostgreSQL starts sooner if V8 does not optimize its WebAssembly.
-const process = Programs.start(t, ['--liftoff-only'])
+const process = Programs.start(t)
 
 t.test('the README shows what its first program prints', async (t) => {
   const [, shown = ''] = /^```console\n(.*?)^```$/ms.exec(readFileSync('README.md', 'utf8')) ?? []

@@ -30,34 +30,48 @@ const usage = { prompt_tokens: 30, completion_tokens: 12, total_tokens: 42 }
 const estimate = 300 + 5 + (500 + 4 * 5)
 const sentence = '{"text":"Invoices are late.","sentiment":-0.4,"entities":[]}'
 
-async function start (t: Test, answer?: ChatAnswer, environment: Record<string, string> = {}) {
-  const server = await startOpenAiServer(t, answer)
-  return {
-    server,
-    ...(await startService(t, {
-      MODEL_URL: server.url,
-      MODEL_NAME: 'small',
-      MODEL_KEY: 'the-key',
-      ...limits,
-      ...environment
-    }))
-  }
+/** Starts a service whose model is on a server. */
+async function start (t: Test, environment: Record<string, string> = {}) {
+  const server = await startOpenAiServer(t)
+  const service = await startService(t, {
+    MODEL_URL: server.url,
+    MODEL_NAME: 'small',
+    MODEL_KEY: 'the-key',
+    ...limits,
+    ...environment
+  })
+  return { server, ...service }
+}
+
+// One service for most tests, because starting it takes longer than they do. Each test has callers
+// of its own, who have one place each.
+const service = await start(t, { SERVICE_RATE_LIMIT_CONCURRENCY_CONCURRENT: '1' })
+const { as, server } = service
+
+/** Makes the server of the model answer in this way from now on. Forgets its requests. */
+function answer (answer: ChatAnswer): void {
+  server.answer = answer
+  server.requests.length = 0
 }
 
 /**
  * Waits until a caller has used as many tokens, because a response can arrive before they are
  * settled.
  */
-async function uses (service: RunningService, subject: string, tokens: number): Promise<void> {
+async function uses (
+  subject: string,
+  tokens: number,
+  { standing }: RunningService = service
+): Promise<void> {
   await until(
     `${subject} has used ${tokens} tokens`,
-    async () => (await service.standing(subject))['tokens']?.count === tokens
+    async () => (await standing(subject))['tokens']?.count === tokens
   )
 }
 
 t.test('the embedded model answers each operation, and its tokens are charged', async (t) => {
-  const service = await startService(t, limits)
-  const { as } = service
+  const embedded = await startService(t, limits)
+  const { as } = embedded
   const post = async (caller: string, path: string, body: object) =>
     (await as(caller, path, { method: 'POST', body })).json()
   const [first, second] = ['Our invoices were late in March 2025.', 'Customers complain loudly!']
@@ -92,7 +106,7 @@ t.test('the embedded model answers each operation, and its tokens are charged', 
     ''
   ])
   for (const [caller, tokens] of [['alice', 12], ['bob', 8], ['carol', 4], ['dave', 4]] as const) {
-    await uses(service, caller, tokens)
+    await uses(caller, tokens, embedded)
   }
 })
 
@@ -133,10 +147,9 @@ t.test(
         ]
       }
     }
-    const service = await start(t, ({ response_format: format }, to) => {
+    answer(({ response_format: format }, to) => {
       complete(to, answers[format?.json_schema.name ?? ''], usage)
     })
-    const { as, server } = service
     t.same(await (await as('alice', '/api/analyze', analysis)).json(), answers['analysis'])
     t.same(await (await as('alice', '/api/justify-leaf', justification)).json(), {
       leaf: 'Invoicing',
@@ -161,13 +174,13 @@ t.test(
       t.notMatch(system?.content, text.businessText)
       matchExactly(t, JSON.parse(user?.content ?? ''), { text: text.businessText })
     }
-    await uses(service, 'alice', 126)
+    await uses('alice', 126)
   }
 )
 
 t.test('a stream is forwarded as it arrives, and its tokens are charged at the end', async (t) => {
   let goOn = (): void => {}
-  const service = await start(t, async (_request, response) => {
+  answer(async (_request, response) => {
     streamPart(response, '```json\n' + sentence.slice(0, 20))
     streamPart(response, `${sentence.slice(20)}\n`)
     await new Promise<void>((resolve) => {
@@ -176,7 +189,7 @@ t.test('a stream is forwarded as it arrives, and its tokens are charged at the e
     streamPart(response, `${sentence}\n\`\`\``)
     endStream(response, usage)
   })
-  const response = await service.as('alice', stream)
+  const response = await as('bob', stream)
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
   t.equal(
     (await reader?.read())?.value,
@@ -192,33 +205,33 @@ t.test('a stream is forwarded as it arrives, and its tokens are charged at the e
     rest,
     `id: 2\nevent: sentence\ndata: ${sentence}\n\nevent: end\ndata: {"sentences":2}\n\n`
   )
-  await uses(service, 'alice', 42)
+  await uses('bob', 42)
 })
 
 for (const [what, usageOf, used] of [
   ['zeros until the last chunk', () => ({ total_tokens: 0 }), 42],
   ['what was used so far', (chunk: number) => ({ total_tokens: 12 + chunk }), 22]
 ] as const) {
-  t.test(`a server that sends ${what} is counted once, and no answer is free`, async (t) => {
+  t.test(`a server that sends ${what} is counted once, and no answer is free`, async () => {
     let isWhole = true
     const abandoned: Promise<unknown>[] = []
-    const service = await start(t, (_request, response) => {
+    answer((_request, response) => {
       for (let chunk = 1; chunk <= 10; chunk++) {
         streamPart(response, `${sentence}\n`, null, usageOf(chunk))
       }
       if (isWhole) endStream(response, used === 42 ? usage : undefined)
       else abandoned.push(once(response, 'close'))
     })
-    await (await service.as('alice', stream)).text()
-    await uses(service, 'alice', used)
+    await (await as(what, stream)).text()
+    await uses(what, used)
     isWhole = false
     for (let left = 1; left <= 3; left++) {
       const gone = new AbortController()
-      const response = await service.as('alice', stream, { signal: gone.signal })
+      const response = await as(what, stream, { signal: gone.signal })
       await response.body?.getReader().read()
       gone.abort()
       await abandoned.at(-1)
-      await uses(service, 'alice', used + left * estimate)
+      await uses(what, used + left * estimate)
     }
   })
 }
@@ -230,7 +243,7 @@ const status =
         .writeHead(code, headers)
         .end(JSON.stringify({ error: { message: `the-key ${text.businessText}` } }))
 
-for (const [what, answer, expected, error, tokens] of [
+for (const [what, ofServer, expected, error, tokens] of [
   ['429', status(429, { 'retry-after': '7' }), 503, 'The model is busy. Please try again.', 0],
   ['500', status(500), 503, 'The model failed. Please try again.', 0],
   [
@@ -274,11 +287,11 @@ for (const [what, answer, expected, error, tokens] of [
   ]
 ] satisfies [string, ChatAnswer, number, string, number][]) {
   t.test(`a server that answers with ${what} results in ${expected}`, async (t) => {
-    const service = await start(t, answer)
-    const response = await service.as('alice', '/api/analyze', analysis)
+    answer(ofServer)
+    const response = await as(what, '/api/analyze', analysis)
     t.same([response.status, await response.json()], [expected, { error, status: expected }])
-    await uses(service, 'alice', tokens)
-    t.equal(service.server.requests.length, 1, 'it is asked once')
+    await uses(what, tokens)
+    t.equal(server.requests.length, 1, 'it is asked once')
     for (const secret of ['the-key', text.businessText]) t.notMatch(service.log.join(''), secret)
   })
 }
@@ -286,44 +299,38 @@ for (const [what, answer, expected, error, tokens] of [
 t.test(
   'a stream that fails after its first sentence ends with an error event, else it has a status',
   async (t) => {
-    const { as, server } = await start(t)
-    server.answer = async (_request, response) => {
+    answer(async (_request, response) => {
       streamPart(response, `${sentence}\n`)
       await new Promise((resolve) => response.write(': comment\n\n', resolve))
       response.destroy()
-    }
+    })
     t.match(
-      await (await as('alice', stream)).text(),
+      await (await as('carol', stream)).text(),
       /^id: 1\nevent: sentence\n[^]*event: error\ndata: \{"error":"The model[^"]+"\}\n\n$/
     )
-    server.answer = (_request, response) => {
+    answer((_request, response) => {
       streamPart(response, '', 'length')
       response.end()
-    }
-    t.equal((await as('alice', stream)).status, 502)
+    })
+    t.equal((await as('carol', stream)).status, 502)
   }
 )
 
 t.test('a call of a server that hangs ends after the time limit', async (t) => {
-  const { as, server } = await start(t, undefined, { MODEL_TIMEOUT: '100' })
+  const { as, server } = await start(t, { MODEL_TIMEOUT: '100' })
   t.equal((await as('alice', '/api/analyze', analysis)).status, 503)
   await server.abandoned
 })
 
 t.test('a request without a free place waits for one, and its caller sees it', async (t) => {
   const answers: (() => void)[] = []
-  const service = await start(
-    t,
-    (_request, response) => {
-      answers.push(() => {
-        complete(response, { sentences: [], sentiment: 0 }, usage)
-      })
-    },
-    { SERVICE_RATE_LIMIT_CONCURRENCY_CONCURRENT: '1' }
-  )
-  const ask = async () => (await service.as('alice', '/api/analyze', analysis)).status
-  const waiting = async () =>
-    Object(await (await service.as('alice', '/api/quota')).json()).waiting
+  answer((_request, response) => {
+    answers.push(() => {
+      complete(response, { sentences: [], sentiment: 0 }, usage)
+    })
+  })
+  const ask = async () => (await as('dave', '/api/analyze', analysis)).status
+  const waiting = async () => Object(await (await as('dave', '/api/quota')).json()).waiting
   const [first, second] = [ask(), ask()]
   await until('one waits', async () => answers.length === 1 && (await waiting()) === 1)
   answers[0]?.()
@@ -340,38 +347,27 @@ for (const [what, path, request] of [
   t.test(
     `a client that disconnects from ${what} ends the call, frees its place, and pays the estimate`,
     async (t) => {
-      let arrived = (): void => {}
-      const asked = new Promise<void>((resolve) => {
-        arrived = resolve
+      const asked = new Promise<{ abandoned: Promise<unknown> }>((resolve) => {
+        answer((request, response) => {
+          if (request.stream) streamPart(response, `${sentence}\n`)
+          resolve({ abandoned: once(response, 'close') })
+        })
       })
-      const service = await start(
-        t,
-        ({ stream }, response) => {
-          if (stream) streamPart(response, `${sentence}\n`)
-          arrived()
-        },
-        { SERVICE_RATE_LIMIT_CONCURRENCY_CONCURRENT: '1' }
-      )
+      const linesBefore = service.log.length
       const gone = new AbortController()
-      const open = service
-        .as('alice', path, { ...request, signal: gone.signal })
+      const open = as(what, path, { ...request, signal: gone.signal })
         .then((response) => response.text())
         .catch(() => 'gone')
-      await asked
-      t.equal(
-        (await service.standing('alice'))['concurrency']?.remaining,
-        0,
-        'the only place is taken'
-      )
+      const { abandoned } = await asked
+      const places = async () => (await service.standing(what))['concurrency']
+      t.equal((await places())?.remaining, 0, 'the only place is taken')
       gone.abort()
       t.equal(await open, 'gone')
-      await service.server.abandoned
-      await until(
-        'no request is in flight',
-        async () => (await service.standing('alice'))['concurrency']?.count === 0
-      )
-      await uses(service, 'alice', estimate)
-      t.notMatch(service.log.join(''), '"level":50', 'the service has not failed')
+      await abandoned
+      await until('the place is free', async () => (await places())?.count === 0)
+      await uses(what, estimate)
+      const lines = service.log.slice(linesBefore).join('')
+      t.notMatch(lines, '"level":50', 'the service has not failed')
     }
   )
 }

@@ -1,5 +1,5 @@
-// docs/rules.md, "Costs": the official clients read what passes through a meter as they read it
-// from the model's server itself. The server here sends what the servers of these APIs send, as
+// docs/rules.md, "Settlements": the official clients read what passes through a meter as they read
+// it from the model's server itself. The server here sends what the servers of these APIs send, as
 // the types of the clients describe it.
 import { createServer } from 'node:http'
 import Anthropic from '@anthropic-ai/sdk'

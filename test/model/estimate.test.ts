@@ -1,4 +1,4 @@
-// docs/rules.md, "Costs": the most tokens that a request can use, as estimateOf determines it.
+// docs/rules.md, "Usage": the most tokens that a request can use, as estimateOf determines it.
 import t from 'tap'
 import { estimateOf, type EstimateOptions } from '../../lib/index.js'
 
@@ -62,6 +62,7 @@ const texts: [form: string, body: object, output: number][] = [
           role: 'user',
           content: [
             { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'd' } },
+            { type: 'document', source: { type: 'content', content: 'd' } },
             { type: 'tool_result', tool_use_id: 't', content: [{ type: 'text', text: 'x' }] }
           ]
         },
@@ -110,6 +111,7 @@ const texts: [form: string, body: object, output: number][] = [
 for (const [form, body, output] of texts) {
   t.test(`estimateOf estimates a token for each byte, and the output: ${form}`, async (t) => {
     t.strictSame(estimateOf(body, options), { input: bytesOf(body), output })
+    t.strictSame(estimateOf(body, { output: 1_000 }), { input: bytesOf(body), output })
   })
 }
 
@@ -159,6 +161,11 @@ const images: [form: string, body: object, images: number][] = [
   [
     'Gemini',
     { contents: [{ parts: [{ inlineData: { mimeType: 'image/png', data: encoded } }] }] },
+    1
+  ],
+  [
+    'Gemini, in the names of its other clients',
+    { contents: [{ parts: [{ inline_data: { mime_type: 'image/png', data: encoded } }] }] },
     1
   ],
   ['Ollama', { messages: [{ role: 'user', content: 'two', images: [encoded, encoded] }] }, 2]
@@ -211,6 +218,10 @@ const unknown: [what: string, body: unknown][] = [
       ]
     }
   ],
+  [
+    'a document without a source',
+    { messages: [{ role: 'user', content: [{ type: 'document' }] }] }
+  ],
   ['a file of Gemini', { contents: [{ parts: [{ fileData: { fileUri: 'f' } }] }] }],
   [
     'sound of Gemini',
@@ -236,6 +247,7 @@ const unknown: [what: string, body: unknown][] = [
   ['a tool of Anthropic', { messages: [answers], tools: [{ type: 'bash_20250124', name: 'b' }] }],
   ['a tool of Gemini', { contents: [{ parts: [{ text: 'two' }] }], tools: [{ googleSearch: {} }] }],
   ['tools that are no list', { messages: [answers], tools: {} }],
+  ['a tool that is no object', { messages: [answers], tools: ['web_search'] }],
   ['servers of tools', { messages: [answers], mcp_servers: [{ url: 'u' }] }],
   ['a maximum that is no number', { messages: [answers], max_tokens: '5' }],
   ['a negative maximum', { messages: [answers], max_tokens: -5 }],
@@ -255,6 +267,18 @@ t.test('estimateOf returns null for a body that contains itself or is very deep'
   t.equal(estimateOf(body, options), null)
   const deep = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`)
   t.equal(estimateOf({ messages: [{ role: 'user', content: deep }] }, options), null)
+})
+
+t.test('estimateOf returns null for parts that are nested too deeply', async (t) => {
+  const nest = (depth: number): object =>
+    depth === 0 ? answers : { type: 'tool_result', content: [nest(depth - 1)] }
+  t.type(estimateOf({ messages: [nest(6)] }, options), 'object')
+  t.equal(estimateOf({ messages: [nest(7)] }, options), null)
+})
+
+t.test('estimateOf returns null for images whose sum is not exact', async (t) => {
+  const body = { messages: [{ ...answers, images: ['A', 'A'] }] }
+  t.equal(estimateOf(body, { output: 1, image: Number.MAX_SAFE_INTEGER }), null)
 })
 
 t.test('the sum of an estimate is a safe integer, whatever a client asks for', async (t) => {

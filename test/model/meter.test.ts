@@ -1,4 +1,4 @@
-// docs/rules.md, "Costs": what a request counts whose response passes through a meter.
+// docs/rules.md, "Settlements": what a request counts whose response passes through a meter.
 import { setImmediate } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
@@ -7,12 +7,16 @@ import Fastify from 'fastify'
 import t from 'tap'
 import quotaPlugin, {
   localAuthentication,
+  MemoryQuotaStore,
+  type Demand,
   type MeterOptions,
   type ModelBody,
   type ModelUsage,
   type QuotaDefinition,
   type QuotaPermit
 } from '../../lib/index.js'
+import { RemoteStore } from '../support/remote-store.js'
+import { createServer } from '../support/server.js'
 import { until } from '../support/until.js'
 
 const alice = localAuthentication('alice')
@@ -216,6 +220,44 @@ t.test('where the caller leaves after the permit has ended, it counts what arriv
   t.strictSame(host.lines, [])
 })
 
+t.test('a shadow quota keeps its grant, too, until a meter has ended', async (t) => {
+  const host = await createMeters({ unreported: 0, mode: 'shadow' })
+  const permit = await host.acquire()
+  const source = openSource([chat(longText)])
+  const stream = permit.meter(source.body)
+  await permit.end()
+  t.strictSame(await host.counts(), [400, 400])
+  stream.destroy()
+})
+
+t.test('a meter charges nothing in a permit that was refused', async (t) => {
+  const host = await createMeters()
+  const permit = await host.app.quotaAcquire(alice, { used: 2_000_000, priced: null })
+  t.equal(permit.refusal?.outcome, 'rejected')
+  await buffer(permit.meter(Readable.from([chat('four'), finished, used, done])))
+  t.strictSame(await host.counts(), [0, 0])
+  t.match(host.lines.filter(({ level }) => level > 40), [])
+})
+
+t.test('a meter that ends while its request is decided on charges it after that', async (t) => {
+  const store = new RemoteStore()
+  store.waits = 'acquire'
+  const quotas = { used: { perDay: { tokens: 1_000 }, cost: 400 } }
+  const { app, ask, counts } = await createServer({ store, quotas })
+  let isRead = false
+  app.addHook('onRequest', async ({ quota }) => {
+    const metered = quota.meter(Readable.from([chat('four'), finished, used, done]))
+    metered.resume().on('close', () => {
+      isRead = true
+    })
+  })
+  const response = ask().then(({ statusCode }) => statusCode)
+  await until('the response of the model has ended', () => isRead && store.pending === 1)
+  store.answer()
+  t.equal(await response, 200)
+  await until('it is charged', async () => (await counts(['used']))[0] === 50)
+})
+
 t.test('a source is cancelled that waits, and is a stream of Node.js', async () => {
   const host = await createMeters()
   const permit = await host.acquire()
@@ -255,15 +297,23 @@ t.test('interrupted returns what counts where the caller leaves', async (t) => {
   t.strictSame(host.lines, [])
 })
 
-t.test('interrupted returns what counts where the source is cut off', async (t) => {
-  const host = await createMeters()
-  const permit = await host.acquire()
-  const interrupted: MeterOptions['interrupted'] = ({ by }) =>
-    by === 'source' ? { total_tokens: 0, input_tokens: 5, output_tokens: 0 } : null
-  await buffer(permit.meter(Readable.from([chat('four')]), { interrupted }))
-  await permit.end()
-  t.strictSame(await host.counts(), [5, 5])
-})
+const endsOfSource: [where: string, part: Uint8Array][] = [
+  ['after an event', chat('four')],
+  ['in a body of one JSON object', encoder.encode(openBody)],
+  ['after a line that says that others follow', encoder.encode('{"response":"a","done":false}\n')]
+]
+
+for (const [where, part] of endsOfSource) {
+  t.test(`interrupted returns what counts where the source ends ${where}`, async (t) => {
+    const host = await createMeters()
+    const permit = await host.acquire()
+    const interrupted: MeterOptions['interrupted'] = ({ by }) =>
+      by === 'source' ? { total_tokens: 0, input_tokens: 5, output_tokens: 0 } : null
+    await buffer(permit.meter(Readable.from([part]), { interrupted }))
+    await permit.end()
+    t.strictSame(await host.counts(), [5, 5])
+  })
+}
 
 t.test('interrupted is not asked where a response ended without usage', async (t) => {
   const host = await createMeters()
@@ -301,9 +351,10 @@ t.test('a meter names what has a wrong type', async (t) => {
   const host = await createMeters()
   const permit = await host.acquire()
   const wrong: [body: unknown, options: unknown, message: RegExp][] = [
-    [undefined, {}, /the option body must be a web stream .* it got undefined/],
-    [new Response('x'), {}, /the option body must be .* response\.body; it got an object/],
-    ['text', {}, /the option body must be .* it got a string/],
+    [undefined, {}, /the parameter body of meter must be a web stream .* it got undefined/],
+    [new Response('x'), {}, /body of meter must be .* response\.body; it got an object/],
+    ['text', {}, /the parameter body of meter must be .* it got a string/],
+    [new Readable({ encoding: 'utf8' }), {}, /meter must be .* without an encoding.* got an object/],
     [null, { interrupted: 5 }, /the option options\.interrupted must be a function; it got 5/],
     [null, { interupted: () => null }, /the option options\.interupted does not exist/],
     [null, null, /the option options must be a plain object/]
@@ -358,10 +409,60 @@ for (const [what, next, message] of wrongIterables) {
   })
 }
 
+t.test('a source that fails with something else than an error is its cause', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  const body = new ReadableStream<Uint8Array>({ start: (controller) => controller.error('reset') })
+  await t.rejects(buffer(permit.meter(body)), { message: 'the body failed', cause: 'reset' })
+})
+
 t.test('null is an empty stream', async (t) => {
   const host = await createMeters()
   const permit = await host.acquire()
   t.equal((await buffer(permit.meter(null))).length, 0)
+})
+
+t.test('a part without bytes ends nothing', async (t) => {
+  const host = await createMeters()
+  const permit = await host.acquire()
+  const parts = [chat('four'), new Uint8Array(), finished, used, new Uint8Array(), done]
+  const bytes = await buffer(permit.meter(Readable.from(parts, { objectMode: true })))
+  t.ok(bytes.equals(Buffer.concat(parts)))
+  await permit.end()
+  t.strictSame(await host.counts(), [50, 320])
+})
+
+t.test('a permit that was refused counts nothing of what it meters', async (t) => {
+  const host = await createMeters({ perDay: { tokens: 30 }, cost: { least: 31, most: 31 } })
+  const permit = await host.acquire()
+  t.equal(permit.refusal?.outcome, 'rejected')
+  await buffer(permit.meter(Readable.from([chat('four'), finished, used, done])))
+  await permit.end()
+  t.strictSame(await host.counts(), [0, 0])
+  t.strictSame(host.lines.filter(({ level }) => level === 50), [])
+})
+
+t.test('what ends before its request is decided on counts when it has been', async () => {
+  const app = Fastify()
+  const memory = new MemoryQuotaStore()
+  const metered: Readable[] = []
+  const store = {
+    async acquire (demands: readonly Demand[]) {
+      for (const stream of metered) await buffer(stream)
+      return memory.acquire(demands)
+    },
+    peek: memory.peek.bind(memory),
+    settle: memory.settle.bind(memory)
+  }
+  const quotas = { tokens: { perDay: { tokens: 1_000 }, cost: 400 } }
+  await app.register(quotaPlugin, { store, quotas, authentication: () => alice })
+  app.addHook('onRequest', async ({ quota }) => {
+    metered.push(quota.meter(Readable.from([finished, used, done])))
+  })
+  app.get('/chat', { config: { quota: 'tokens' } }, async () => 'done')
+  await app.inject('/chat')
+  const counts = async () => (await app.quotaStanding(alice, 'tokens'))?.count
+  await until('the usage counts', async () => await counts() === 50)
 })
 
 t.test('a source is read only as fast as the stream', async (t) => {

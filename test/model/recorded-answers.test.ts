@@ -1,4 +1,4 @@
-// docs/rules.md, "Costs": what usageOf, UsageReader and a meter read of what servers send.
+// docs/rules.md, "Usage": what usageOf, UsageReader and a meter read of what servers send.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
@@ -45,12 +45,26 @@ t.test('a meter reads the same wherever a body is cut', async (t) => {
   await t.resolves(assertProperty(property, { numRuns: 500 }))
 })
 
+t.test('a body that is cut off anywhere is complete only with the last usage', async (t) => {
+  const cuts = fc.double({ min: 0, max: 1, noNaN: true })
+  const property = fc.asyncProperty(fc.constantFrom(...recordedAnswers), cuts, async (
+    answer,
+    cut
+  ) => {
+    const body = bodyOf(answer)
+    const { end } = await meteredInParts(body.subarray(0, cut * body.length), [body.length])
+    if (end.isComplete) assert.deepEqual(end.usage, expectedOf(answer))
+    assert.ok(end.textBytes <= answer.textBytes)
+  })
+  await t.resolves(assertProperty(property, { numRuns: 500 }))
+})
+
 function readIn ({ usage, textBytes, isComplete, isReadable }: BodyEnd): Partial<BodyEnd> {
   return { usage, textBytes, isComplete, isReadable }
 }
 
 function expectedReadIn (answer: RecordedAnswer): Partial<BodyEnd> {
-  const { textBytes, isComplete } = answer
+  const { textBytes, isComplete = answer.usage !== null } = answer
   return { usage: expectedOf(answer), textBytes, isComplete, isReadable: true }
 }
 

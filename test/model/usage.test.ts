@@ -1,4 +1,4 @@
-// docs/rules.md, "Costs": what usageOf reads of usage objects, and of results of the AI SDK.
+// docs/rules.md, "Usage": what usageOf reads of usage objects, and of results of the AI SDK.
 import t from 'tap'
 import { usageOf, UsageReader } from '../../lib/index.js'
 import type { RecordedUsage } from '../support/recorded-answers.js'
@@ -48,11 +48,6 @@ const usageObjects: [rule: string, usage: unknown, expected: Numbers | null][] =
     'cached input under Anthropic\'s names is part of an input that is equal to it',
     { input_tokens: 17_102, cache_read_input_tokens: 17_102, output_tokens: 19 },
     [null, 17_121, 17_102, 17_102, 0, 19, 0]
-  ],
-  [
-    'cached input under Anthropic\'s names is part of a prompt',
-    { prompt_tokens: 100, completion_tokens: 50, cache_read_input_tokens: 64 },
-    [null, 150, 100, 64, 0, 50, 0]
   ],
   [
     'of the names of two APIs, the whole counts',
@@ -112,6 +107,28 @@ const usageObjects: [rule: string, usage: unknown, expected: Numbers | null][] =
     [null, 150, 100, 40, 0, 50, 10]
   ],
   [
+    'cached input stands beside, if the total has room for it alone',
+    {
+      inputTokens: 60,
+      cachedInputTokens: 40,
+      outputTokens: 50,
+      reasoningTokens: 10,
+      totalTokens: 150
+    },
+    [null, 150, 100, 40, 0, 50, 10]
+  ],
+  [
+    'of cached input and reasoning of one size, the reasoning stands beside',
+    {
+      inputTokens: 100,
+      cachedInputTokens: 10,
+      outputTokens: 40,
+      reasoningTokens: 10,
+      totalTokens: 150
+    },
+    [null, 150, 100, 10, 0, 50, 10]
+  ],
+  [
     'Gemini\'s total can leave out the thoughts',
     {
       promptTokenCount: 100,
@@ -127,6 +144,11 @@ const usageObjects: [rule: string, usage: unknown, expected: Numbers | null][] =
     [null, 150, 100, 0, 0, 30, 0]
   ],
   ['a total alone', { total_tokens: 150 }, [null, 150, 0, 0, 0, 0, 0]],
+  [
+    'of equal totals, the one that is assigned counts',
+    { total_tokens: 150, usage: { prompt_tokens: 100, completion_tokens: 50 } },
+    [null, 150, 100, 0, 0, 50, 0]
+  ],
   [
     'a total that is less than its parts',
     { prompt_tokens: 100, completion_tokens: 50, total_tokens: 100 },
@@ -155,6 +177,24 @@ const usageObjects: [rule: string, usage: unknown, expected: Numbers | null][] =
       output_token_details: { reasoning: 32 }
     },
     [null, 150, 100, 64, 8, 50, 32]
+  ],
+  [
+    'Titan, in its last chunk',
+    { outputText: 'x', totalOutputTextTokenCount: 50, inputTextTokenCount: 100 },
+    [null, 150, 100, 0, 0, 50, 0]
+  ],
+  [
+    'embeddings of Cohere, whose images stand beside the text',
+    {
+      embeddings: { float: [[1]] },
+      meta: { billed_units: { input_tokens: 40, image_tokens: 60 } }
+    },
+    [null, 100, 100, 0, 0, 0, 0]
+  ],
+  [
+    'Qwen, whose images are part of the input',
+    { input_tokens: 100, image_tokens: 60, output_tokens: 50 },
+    [null, 150, 100, 0, 0, 50, 0]
   ],
   ['the AI SDK 4', { promptTokens: 100, completionTokens: 50 }, [null, 150, 100, 0, 0, 50, 0]],
   [
@@ -368,6 +408,25 @@ const results: [rule: string, result: unknown, expected: Numbers | null][] = [
     },
     [null, 150, 100, 0, 0, 50, 0]
   ],
+  [
+    'the model of the AI SDK 7',
+    {
+      model: { provider: 'p', modelId: 'm-1' },
+      usage: { inputTokens: 100, outputTokens: 50, totalTokens: 150 }
+    },
+    ['m-1', 150, 100, 0, 0, 50, 0]
+  ],
+  [
+    'no JSON that a model wrote, as Cloudflare holds it',
+    {
+      success: true,
+      result: {
+        response: { usage: { total_tokens: 9_000 } },
+        usage: { prompt_tokens: 100, completion_tokens: 50, total_tokens: 150 }
+      }
+    },
+    [null, 150, 100, 0, 0, 50, 0]
+  ],
   ['no result of a tool', { type: 'tool-result', result: { usage: { total_tokens: 9 } } }, null],
   ['no metadata of a client', { metadata: { usage: { total_tokens: 9 } }, id: 'i' }, null]
 ]
@@ -382,6 +441,7 @@ t.test('usageOf takes a ModelUsage, also one whose numbers a host has changed', 
   const usage = usageOf({ model: 'm-1', usage: { prompt_tokens: 100, completion_tokens: 50 } })
   t.strictSame(usageOf(usage), usage)
   t.strictSame(numbersOf({ ...usage, output: 70 }), ['m-1', 170, 100, 0, 0, 70, 0])
+  t.strictSame(usageOf(JSON.parse(JSON.stringify(usage))), usage)
   t.equal(usageOf({ ...usage, total: 0, input: 0, output: 0 }), null)
 })
 
@@ -394,16 +454,10 @@ t.test('usageOf reads a line of a batch', async (t) => {
   t.strictSame(numbersOf(ofAnthropic), ['m-1', 150, 100, 0, 0, 50, 0])
 })
 
-t.test('usageOf reads a usage that it has returned, such as that of a reader', async (t) => {
-  const usage = usageOf({ model: 'any', usage: { prompt_tokens: 12, completion_tokens: 30 } })
-  t.strictSame(usageOf(usage), usage)
-  t.strictSame(usageOf(JSON.parse(JSON.stringify(usage))), usage)
-  t.equal(usageOf({ ...usage, total: 0, input: 0, output: 0 }), null)
-})
-
 t.test('usageOf reads the last usage of an array, as Gemini streams it', async (t) => {
   const parts = [{ usageMetadata: { promptTokenCount: 9 } }, ofGemini.providerMetadata.google, {}]
   t.strictSame(numbersOf(parts), [null, 150, 100, 64, 0, 50, 20])
+  t.equal(usageOf([]), null)
 })
 
 t.test('usageOf ends for an object that contains itself', async (t) => {
@@ -422,6 +476,7 @@ t.test('UsageReader adds up the steps of the AI SDK', async (t) => {
   t.equal(reader.usage, null)
   reader.read({ type: 'finish-step', ...step })
   t.equal(reader.usage?.total, 43_212)
+  reader.read({ type: 'finish-step' })
   reader.read({ type: 'finish-step', ...step })
   reader.read({ type: 'finish', totalUsage: { ...flat, inputTokens: 8, outputTokens: 416 } })
   t.equal(reader.usage?.total, 86_424)
@@ -430,6 +485,16 @@ t.test('UsageReader adds up the steps of the AI SDK', async (t) => {
 
 t.test('UsageReader ignores what is no chunk', async (t) => {
   const reader = new UsageReader()
-  for (const chunk of [null, undefined, 'data', 42, [], {}]) reader.read(chunk)
+  const noChunks = [null, undefined, 'data', 42, [], {}, { type: 'message_start' }]
+  for (const chunk of noChunks) reader.read(chunk)
   t.equal(reader.usage, null)
+})
+
+t.test('UsageReader merges no more names than an API has', async (t) => {
+  const reader = new UsageReader()
+  reader.read({ type: 'message_start', message: { usage: { input_tokens: 100 } } })
+  const usage: Record<string, number> = { output_tokens: 50 }
+  for (let name = 0; name < 100; name += 1) usage[`name_${name}`] = 1
+  reader.read({ type: 'message_delta', usage })
+  t.equal(reader.usage?.total, 100)
 })

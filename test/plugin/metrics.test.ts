@@ -852,9 +852,13 @@ t.test(
     const fails = (): never => {
       throw new Error('a function of the store')
     }
+    const answers: (() => void)[] = []
     const store: QuotaStore = {
       acquire: (demands) => memory.acquire(demands),
-      settle: () => new Promise(() => {}),
+      settle: () =>
+        new Promise((resolve) => {
+          answers.push(resolve)
+        }),
       peek: fails,
       forget: fails,
       list: fails,
@@ -872,6 +876,8 @@ t.test(
       [`llm_quota_limit${ofChat}`]: 70,
       [`llm_quota_concurrent_requests${ofStreams}`]: 0
     })
+    // The server waits for them before it closes.
+    for (const answer of answers) answer()
   }
 )
 

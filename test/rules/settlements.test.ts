@@ -1,4 +1,4 @@
-// docs/rules.md, "Costs": what is published on fastify-llm-quota:settlement.
+// docs/rules.md, "Settlements": what is published on fastify-llm-quota:settlement.
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import {

@@ -1,9 +1,11 @@
 // The connections of a host's pool: one is lent before each statement, so that a call without a
 // connection was certainly not sent.
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import t from 'tap'
-import { PostgresQuotaStore } from '../../lib/postgres.js'
+import t, { type Test } from 'tap'
+import { FaultyProxy } from '../../chaos/faulty-proxy.js'
+import { PostgresQuotaStore, type PostgresPool } from '../../lib/postgres.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { acquireOne, demand, estimate } from '../support/told-store.js'
 import { until } from '../support/until.js'
@@ -93,9 +95,22 @@ t.test('a connection is lent for each call, and the pool closes one that failed'
   t.equal(own.idleCount, own.totalCount, 'no connection is lost to the pool')
 })
 
+/** A proxy before the server, and a pool of one connection through it, for a test. */
+async function startLink (t: Test) {
+  const link = await FaultyProxy.start(server.port)
+  const own = server.pool({
+    connectionString: server.url.replace(String(server.port), String(link.port)),
+    max: 1
+  })
+  t.teardown(async () => {
+    await own.end()
+    await link.stop()
+  })
+  return { link, own }
+}
+
 t.test('errors of a connection that is lent do not end the process', async (t) => {
-  const own = server.pool({ max: 1 })
-  t.teardown(() => own.end())
+  const { link, own } = await startLink(t)
   const store = new PostgresQuotaStore({ pool: own })
   await acquireOne(store, 'dave')
   const blocker = await pool.connect()
@@ -103,15 +118,53 @@ t.test('errors of a connection that is lent do not end the process', async (t) =
     blocker.release()
   })
   await blocker.query('BEGIN; LOCK TABLE llm_quota')
-  const failed = t.rejects(acquireOne(store, 'dave'), { code: '57P01' })
+  const failed = t.rejects(acquireOne(store, 'dave'), { code: 'ECONNRESET' })
   await until('the call waits', async () => {
     const { rows } = await pool.query('SELECT FROM pg_locks WHERE NOT granted')
     return rows.length > 0
   })
-  await pool.query('SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted')
+  link.reset()
   await failed
   await blocker.query('ROLLBACK')
   t.match(await acquireOne(store, 'dave'), { admitted: true })
+})
+
+t.test('the pool closes a connection that has become silent, and lends another one', async (t) => {
+  const { link, own } = await startLink(t)
+  const store = new PostgresQuotaStore({ pool: own, rememberRejections: false })
+  await acquireOne(store, 'erin')
+  const removed = once(own, 'remove')
+  link.silence()
+  await t.rejects(acquireOne(store, 'erin'), /no response within \d+ ms/)
+  await removed
+  t.match(await acquireOne(store, 'erin'), { admitted: true, count: 2 })
+  t.equal(own.totalCount, 1)
+})
+
+t.test('a request waits while the server has too many connections', async (t) => {
+  await pool.query(
+    `CREATE ROLE limited LOGIN CONNECTION LIMIT 1;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO limited;
+    GRANT SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO limited`
+  )
+  const connectionString = server.url.replace('postgres@', 'limited@')
+  const [own, other] = [server.pool({ connectionString }), server.pool({ connectionString })]
+  t.teardown(() => own.end())
+  await other.query('SELECT')
+  await t.rejects(own.query('SELECT'), { code: '53300' })
+  let refused = 0
+  const counting: PostgresPool = {
+    query: (text, values) => own.query(text, values),
+    connect: () =>
+      own.connect().catch((error: unknown) => {
+        refused += 1
+        throw error
+      })
+  }
+  const asked = acquireOne(new PostgresQuotaStore({ pool: counting }), 'frank')
+  await until('the server has refused a connection', () => refused > 0)
+  await other.end()
+  t.match(await asked, { admitted: true, count: 1 })
 })
 
 t.test('a pool without a connection fails requests with its own error', async (t) => {

@@ -4,7 +4,7 @@ import type { Test } from 'tap'
 import { secret } from './credentials.js'
 import { plainEnvironment } from './environment.js'
 
-// How long a program may print nothing that is waited for, in milliseconds. Some start PostgreSQL.
+// How long a program may print nothing that is waited for, in milliseconds.
 const longestWait = 30_000
 
 /**
@@ -17,6 +17,9 @@ export class Programs {
   #lines: string[] = []
   #failure: string | undefined
 
+  /** The process of the test files that run in one process, while it runs. */
+  static #running: Programs | undefined
+
   private constructor (started: ChildProcess) {
     this.#process = started.once('exit', () => {
       this.#exited.abort()
@@ -27,11 +30,19 @@ export class Programs {
     })
   }
 
-  /** Starts the process, and ends it after the test. */
-  static start (t: Test, execArgv: string[] = []): Programs {
-    const options = { env: plainEnvironment(), execArgv }
+  /**
+   * Returns the process, which all test files that run in one process share. It ends with the test.
+   *
+   * @param t The whole run.
+   */
+  static start (t: Test): Programs {
+    this.#running ??= this.#start(t)
+    return this.#running
+  }
+
+  static #start (t: Test): Programs {
     const started = fork('build/test/support/run-programs.js', {
-      ...options,
+      env: plainEnvironment(),
       stdio: ['ignore', 'ignore', 'inherit', 'ipc']
     })
     t.teardown(() => {

@@ -13,8 +13,8 @@ export interface RecordedAnswer {
   readonly hasDone?: boolean
   /** The model and, in this order: total, input, cached, cache writes, output, reasoning. */
   readonly usage: RecordedUsage | null
-  /** Whether it ends as its API ends one, with a usage. */
-  readonly isComplete: boolean
+  /** Whether it ends as its API ends one, with a usage. Default: whether it states one. */
+  readonly isComplete?: boolean
   /** The bytes of what the model wrote. */
   readonly textBytes: number
 }
@@ -137,7 +137,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: whole,
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -155,7 +154,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       chatUsage(openaiUsage)
     ],
     usage: whole,
-    isComplete: true,
     textBytes: 12
   },
   {
@@ -166,7 +164,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     hasDone: true,
     chunks: [chat({ content: 'four' }), chat({}, 'stop')],
     usage: null,
-    isComplete: false,
     textBytes: 4
   },
   {
@@ -183,18 +180,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       chatUsage(openaiUsage)
     ],
     usage: whole,
-    isComplete: true,
     textBytes: 29
-  },
-  {
-    api: 'OpenAI chat',
-    what: 'a stream that is cut off after its finish reason',
-    source: openaiTypes,
-    form: 'events',
-    chunks: [chat({ content: 'four' }), chat({}, 'stop')],
-    usage: null,
-    isComplete: false,
-    textBytes: 4
   },
   {
     api: 'OpenAI chat',
@@ -203,7 +189,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     form: 'events',
     chunks: [chat({ content: 'four' }), { error: { message: 'm', type: 'server_error' } }],
     usage: null,
-    isComplete: false,
     textBytes: 4
   },
   {
@@ -218,7 +203,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       { object: 'text_completion', model: 'm-1', choices: [], usage: openaiUsage }
     ],
     usage: whole,
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -242,7 +226,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 150, 100, 64, 8, 50, 32],
-    isComplete: true,
     textBytes: 7
   },
   {
@@ -266,7 +249,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 150, 100, 64, 8, 50, 32],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -282,7 +264,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 150, 100, 64, 8, 50, 32],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -296,7 +277,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       { type: 'error', code: 'rate_limit_exceeded', message: 'm', param: null }
     ],
     usage: null,
-    isComplete: false,
     textBytes: 4
   },
   {
@@ -315,20 +295,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: null,
-    isComplete: false,
     textBytes: 18 + 12
-  },
-  {
-    api: 'OpenAI responses',
-    what: 'a failed one without usage',
-    source: openaiTypes,
-    form: 'events',
-    chunks: [
-      { type: 'response.failed', response: { status: 'failed', model: 'm-1', usage: null } }
-    ],
-    usage: null,
-    isComplete: false,
-    textBytes: 0
   },
   {
     api: 'OpenAI embeddings',
@@ -344,7 +311,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 42, 42, 0, 0, 0, 0],
-    isComplete: true,
     textBytes: 0
   },
   {
@@ -366,7 +332,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: [null, 150, 100, 0, 0, 50, 0],
-    isComplete: true,
     textBytes: 0
   },
   {
@@ -389,7 +354,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: [null, 150, 100, 0, 0, 50, 0],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -399,15 +363,16 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     form: 'object',
     chunks: [{ text: 'four', usage: { type: 'duration', seconds: 9 } }],
     usage: null,
-    isComplete: false,
     textBytes: 4
   },
   {
     api: 'OpenAI realtime',
-    what: 'the event that ends a response',
+    what: 'a response with encoded sound and what it says',
     source: openaiTypes,
     form: 'lines',
     chunks: [
+      { type: 'response.output_audio.delta', delta: 'AAAA' },
+      { type: 'response.output_audio_transcript.delta', delta: 'four' },
       {
         type: 'response.done',
         response: {
@@ -422,8 +387,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: [null, 150, 100, 64, 0, 50, 0],
-    isComplete: true,
-    textBytes: 0
+    textBytes: 4
   },
   {
     api: 'Anthropic',
@@ -452,7 +416,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 150, 100, 70, 20, 50, 32],
-    isComplete: true,
     textBytes: 31
   },
   {
@@ -462,7 +425,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     form: 'events',
     chunks: [anthropicStart, ...anthropicContent, messageDelta({ output_tokens: 50 }), messageStop],
     usage: ['m-1', 150, 100, 70, 20, 50, 0],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -483,7 +445,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       messageStop
     ],
     usage: ['m-1', 150, 100, 70, 0, 50, 32],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -505,7 +466,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       messageStop
     ],
     usage: ['m-2', 150, 100, 0, 0, 50, 0],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -520,7 +480,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       messageStop
     ],
     usage: plain,
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -535,7 +494,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       messageStop
     ],
     usage: plain,
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -592,7 +550,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       gemini(null, geminiUsage, 'STOP')
     ],
     usage: ['m-1', 150, 100, 64, 0, 50, 20],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -605,7 +562,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       gemini('ur', geminiUsage, 'STOP')
     ],
     usage: ['m-1', 150, 100, 64, 0, 50, 20],
-    isComplete: true,
     textBytes: 7
   },
   {
@@ -628,18 +584,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: null,
-    isComplete: false,
     textBytes: 41
-  },
-  {
-    api: 'Gemini',
-    what: 'events that end in the middle',
-    source: 'documentation of the Gemini API',
-    form: 'events',
-    chunks: [gemini('four', { promptTokenCount: 90, totalTokenCount: 90 })],
-    usage: ['m-1', 90, 90, 0, 0, 0, 0],
-    isComplete: false,
-    textBytes: 4
   },
   {
     api: 'Gemini',
@@ -664,7 +609,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 150, 100, 64, 0, 50, 20],
-    isComplete: true,
     textBytes: 27
   },
   {
@@ -693,7 +637,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 150, 100, 64, 0, 50, 20],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -713,18 +656,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       { ...ollamaEnd, message: { content: '' } }
     ],
     usage: plain,
-    isComplete: true,
     textBytes: 23
-  },
-  {
-    api: 'Ollama',
-    what: 'lines that are cut off',
-    source: 'documentation of Ollama',
-    form: 'lines',
-    chunks: [{ model: 'm-1', created_at: '1', response: 'four', done: false }],
-    usage: null,
-    isComplete: false,
-    textBytes: 4
   },
   {
     api: 'Ollama',
@@ -733,7 +665,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     form: 'object',
     chunks: [{ model: 'm-1', embeddings: [[0.1]], total_duration: 5, prompt_eval_count: 42 }],
     usage: ['m-1', 42, 42, 0, 0, 0, 0],
-    isComplete: true,
     textBytes: 0
   },
   {
@@ -749,7 +680,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       { type: 'message-end', delta: { finish_reason: 'COMPLETE', usage: cohereUsage } }
     ],
     usage: [null, 150, 100, 64, 0, 50, 0],
-    isComplete: true,
     textBytes: 7
   },
   {
@@ -767,7 +697,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: [null, 150, 100, 64, 0, 50, 0],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -777,7 +706,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     form: 'object',
     chunks: [{ embeddings: [[0.1]], meta: { billed_units: { input_tokens: 42 } } }],
     usage: [null, 42, 42, 0, 0, 0, 0],
-    isComplete: true,
     textBytes: 0
   },
   {
@@ -787,7 +715,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     form: 'object',
     chunks: [{ results: [{ index: 0 }], meta: { billed_units: { search_units: 1 } } }],
     usage: null,
-    isComplete: false,
     textBytes: 0
   },
   {
@@ -811,7 +738,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       })
     ],
     usage: ['m-1', 150, 100, 64, 0, 50, 0],
-    isComplete: true,
     textBytes: 7
   },
   {
@@ -836,7 +762,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       })
     ],
     usage: whole,
-    isComplete: true,
     textBytes: 7
   },
   {
@@ -851,7 +776,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       chat({}, 'stop', { x_groq: { id: 'i', usage: { queue_time: 0.5, ...openaiUsage } } })
     ],
     usage: whole,
-    isComplete: true,
     textBytes: 7
   },
   {
@@ -866,7 +790,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       chatUsage(openaiUsage)
     ],
     usage: whole,
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -892,7 +815,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       })
     ],
     usage: whole,
-    isComplete: true,
     textBytes: 7
   },
   {
@@ -919,7 +841,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 150, 100, 0, 0, 50, 20],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -937,7 +858,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     ],
     hasDone: true,
     usage: plain,
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -965,7 +885,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 150, 100, 64, 0, 50, 0],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -984,7 +903,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       chat({}, 'stop', { usage: { prompt_tokens: 100, completion_tokens: 50, total_tokens: 150 } })
     ],
     usage: plain,
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -1015,7 +933,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       chatUsage({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 })
     ],
     usage: whole,
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -1036,7 +953,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       })
     ],
     usage: ['m-1', 150, 100, 64, 8, 50, 32],
-    isComplete: true,
     textBytes: 7
   },
   {
@@ -1059,7 +975,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 150, 100, 64, 8, 50, 0],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -1074,7 +989,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       chatUsage(openaiUsage, { timings: { prompt_n: 900, predicted_n: 900 } })
     ],
     usage: whole,
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -1090,7 +1004,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       chatUsage(openaiUsage)
     ],
     usage: whole,
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -1107,7 +1020,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: whole,
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -1131,7 +1043,6 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: [null, 150, 100, 70, 20, 50, 0],
-    isComplete: true,
     textBytes: 4
   },
   {
@@ -1151,7 +1062,119 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: [null, 150, 100, 0, 0, 50, 0],
-    isComplete: true,
+    textBytes: 4
+  },
+  {
+    api: 'OpenAI speech',
+    what: 'a stream with encoded sound',
+    source: openaiTypes,
+    form: 'events',
+    chunks: [
+      { type: 'speech.audio.delta', audio: 'AAAA' },
+      {
+        type: 'speech.audio.done',
+        usage: { input_tokens: 100, output_tokens: 50, total_tokens: 150 }
+      }
+    ],
+    usage: [null, 150, 100, 0, 0, 50, 0],
+    textBytes: 0
+  },
+  {
+    api: 'Mistral',
+    what: 'a stream of a transcription',
+    source: 'documentation of Mistral',
+    form: 'events',
+    chunks: [
+      { type: 'transcription.text.delta', text: 'four' },
+      {
+        type: 'transcription.done',
+        model: 'm-1',
+        text: 'four',
+        usage: {
+          prompt_audio_seconds: 3,
+          prompt_tokens: 100,
+          completion_tokens: 50,
+          total_tokens: 150
+        }
+      }
+    ],
+    usage: plain,
+    textBytes: 4
+  },
+  {
+    api: 'DashScope',
+    what: 'events that say \'null\' until they finish',
+    source: 'documentation of DashScope',
+    form: 'events',
+    chunks: [
+      {
+        output: { choices: [{ message: { content: 'fo' }, finish_reason: 'null' }] },
+        usage: { input_tokens: 100, output_tokens: 1, total_tokens: 101 }
+      },
+      {
+        output: { choices: [{ message: { content: 'ur' }, finish_reason: 'stop' }] },
+        usage: {
+          input_tokens: 100,
+          output_tokens: 50,
+          total_tokens: 150,
+          prompt_tokens_details: { cached_tokens: 64 },
+          output_tokens_details: { reasoning_tokens: 32 }
+        }
+      }
+    ],
+    usage: [null, 150, 100, 64, 0, 50, 32],
+    textBytes: 4
+  },
+  {
+    api: 'Cloudflare',
+    what: 'a stream',
+    source: 'documentation of Workers AI',
+    form: 'events',
+    hasDone: true,
+    chunks: [
+      { response: 'four', p: 'abc' },
+      {
+        response: '',
+        usage: { prompt_tokens: 100, completion_tokens: 50, total_tokens: 150 },
+        finish_reason: 'stop'
+      }
+    ],
+    usage: [null, 150, 100, 0, 0, 50, 0],
+    textBytes: 4
+  },
+  {
+    api: 'LM Studio',
+    what: 'a stream, whose last event holds the result',
+    source: 'documentation of LM Studio',
+    form: 'events',
+    chunks: [
+      { type: 'message.delta', content: 'four' },
+      {
+        type: 'chat.end',
+        result: {
+          output: [{ type: 'message', content: 'four' }],
+          stats: { input_tokens: 100, total_output_tokens: 50, reasoning_output_tokens: 32 }
+        }
+      }
+    ],
+    usage: [null, 150, 100, 0, 0, 50, 32],
+    textBytes: 4
+  },
+  {
+    api: 'Bedrock InvokeModel',
+    what: 'the parts of a stream of Anthropic\'s, of which the last leaves out what was cached',
+    source: 'documentation of Amazon Bedrock',
+    form: 'lines',
+    chunks: [
+      anthropicStart,
+      ...anthropicContent,
+      messageDelta({ output_tokens: 50 }),
+      {
+        ...messageStop,
+        'amazon-bedrock-invocationMetrics': { inputTokenCount: 10, outputTokenCount: 50 }
+      }
+    ],
+    usage: ['m-1', 150, 100, 70, 20, 50, 0],
     textBytes: 4
   }
 ]

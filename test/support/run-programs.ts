@@ -22,3 +22,7 @@ process.on(
     })
   }
 )
+// Programs that listen would keep the process running after the tests.
+process.once('disconnect', () => {
+  process.exit()
+})

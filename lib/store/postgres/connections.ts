@@ -1,4 +1,12 @@
 import { createHash } from 'node:crypto'
+import { withTimeout } from '../../time-limit.js'
+
+/**
+ * How long a lent connection may answer nothing, in milliseconds; the pool then closes it, so that
+ * a network that has become silent does not use up the pool. The store waits for a call for half as
+ * long: what comes in the second half is given back.
+ */
+const longestSilence = 5_000
 
 /** What a statement returns: one object for each row, with the row's columns. */
 interface Rows {
@@ -108,16 +116,20 @@ class LentConnection implements StatementRunner {
     connection.on?.('error', this.#ignore)
   }
 
-  async run ({ name, text }: Statement, values: (string | null)[]): Promise<string | null> {
+  async run (statement: Statement, values: (string | null)[]): Promise<string | null> {
+    return readReply(await withTimeout(longestSilence, this.#query(statement, values)))
+  }
+
+  async #query ({ name, text }: Statement, values: (string | null)[]): Promise<Rows> {
     const connection = this.#connection
     if (this.#names.areUsedBy(connection)) {
       try {
-        return readReply(await connection.query({ name, text, values }))
+        return await connection.query({ name, text, values })
       } catch (error) {
         this.#names.assertUnknown(error)
       }
     }
-    return readReply(await connection.query(text, values))
+    return await connection.query(text, values)
   }
 
   release (error?: unknown): void {
