@@ -2,6 +2,7 @@
 import t from 'tap'
 import Fastify from 'fastify'
 import quotaPlugin, {
+  MemoryQuotaStore,
   type QuotaDefinition,
   type QuotaOptions,
   type QuotaPermit
@@ -9,6 +10,7 @@ import quotaPlugin, {
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
 import { createServer } from '../support/server.js'
+import { until } from '../support/until.js'
 
 type Quotas = Record<string, QuotaDefinition>
 
@@ -86,20 +88,21 @@ const grants: [used: number, cost: string, granted: number | null][] = [
 ]
 
 t.test('a request is granted as much of its range as there is room for', async (t) => {
+  const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
+  const { ask, begin, counts } = await createServer({ quotas })
   for (const [used, cost, granted] of grants) {
-    const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
-    const { ask, begin, counts } = await createServer({ quotas })
-    const { request, end } = await begin({ 'x-cost': '0-0' })
+    const what = `${cost} beside ${used}`
+    const caller = { 'x-caller': what }
+    const { request, end } = await begin({ ...caller, 'x-cost': '0-0' })
     await request.quota.charge(used)
     await end()
-    const what = `${cost} beside ${used}`
     const decisions = await published(async () => {
-      const { statusCode } = await ask({ headers: { 'x-cost': cost } })
+      const { statusCode } = await ask({ headers: { ...caller, 'x-cost': cost } })
       t.equal(statusCode, granted === null ? 429 : 200, what)
     })
     const count = used + (granted ?? 0)
     matchExactly(t, decisions, [{ decision: { granted: granted ?? 0, count } }], what)
-    t.same(await counts(['tokens']), [count], what)
+    t.same(await counts(['tokens'], caller), [count], what)
   }
 })
 
@@ -195,15 +198,16 @@ const waits: [used: number, held: number, least: number, seconds: string | null]
 t.test(
   'a request that is rejected only because of what others hold waits for a second',
   async (t) => {
+    const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
+    const { ask, begin } = await createServer({ rateLimitHeaders: 'draft-10', quotas })
     for (const [used, held, least, seconds] of waits) {
-      const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
-      const { ask, begin } = await createServer({ rateLimitHeaders: 'draft-10', quotas })
-      const { request, end } = await begin({ 'x-cost': '0-0' })
+      const what = `${least} beside ${used} used and ${held} held`
+      const caller = { 'x-caller': what }
+      const { request, end } = await begin({ ...caller, 'x-cost': '0-0' })
       await request.quota.charge(used)
       await end()
-      if (held > 0) await begin({ 'x-cost': `${held}-${held}` })
-      const { headers } = await ask({ headers: { 'x-cost': `${least}-${least}` } })
-      const what = `${least} beside ${used} used and ${held} held`
+      if (held > 0) await begin({ ...caller, 'x-cost': `${held}-${held}` })
+      const { headers } = await ask({ headers: { ...caller, 'x-cost': `${least}-${least}` } })
       t.equal(headers['retry-after'] ?? null, seconds === 'never' ? null : seconds, what)
       if (seconds === '1' || seconds === '60') t.match(headers.ratelimit, `;t=${seconds}`, what)
     }
@@ -313,6 +317,21 @@ t.test('granted is the least of the enforced quotas that count the unit', async 
   preferences.set('rate-limit.hour.per-hour', 0)
   t.equal((await ask()).statusCode, 200)
   t.same(granted, [8, null, null])
+})
+
+t.test('quotas of one unit in two stores are granted alike, and count so in the end', async (t) => {
+  const cost = { least: 1, most: 4_000 }
+  const quotas: Quotas = {
+    organisation: { perMonth: { tokens: 100_000 }, cost, store: new MemoryQuotaStore() },
+    person: { perMinute: { tokens: 100 }, cost }
+  }
+  const { begin, standings } = await createServer({ quotas })
+  const { request, end } = await begin()
+  t.equal(request.quota.granted('tokens'), 100)
+  const names = Object.keys(quotas)
+  await until('the rest is given back', async () => (await standings(names))[0]?.held === 100)
+  await end()
+  matchExactly(t, await standings(names), [{ count: 100, held: 0 }, { count: 100, held: 0 }])
 })
 
 t.test('granted stays what the admission granted, whatever is reported', async (t) => {

@@ -6,6 +6,7 @@ import { captureLog } from '../support/log.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
 import { asAlice, createServer } from '../support/server.js'
+import { virtualPerformance } from '../support/time.js'
 
 const ran = async () => 'ran'
 const marked = { config: { quota: true } }
@@ -189,41 +190,35 @@ t.test(
       async () => 'chat',
       ...values.map((value) => () => value)
     ]
-    for (const mark of marks) {
-      for (const [mode, chatMode, status] of [
-        ['enforce', 'enforce', 503],
-        ['shadow', 'enforce', 503],
-        ['shadow', 'shadow', 200]
-      ] as const) {
-        const { ask, counts, log } = await createServer({
-          mark: mark as RouteMark,
-          mode,
-          quotas: { chat: { mode: chatMode } }
-        })
+    for (const [mode, chatMode, status] of [
+      ['enforce', 'enforce', 503],
+      ['shadow', 'enforce', 503],
+      ['shadow', 'shadow', 200]
+    ] as const) {
+      const time = virtualPerformance(t)
+      let mark = fail as () => unknown
+      const { ask, counts, log } = await createServer({
+        mark: () => mark() as string,
+        mode,
+        quotas: { chat: { mode: chatMode } }
+      })
+      const enforced = status === 503
+      for (mark of marks) {
+        time.advance(60_000)
+        log.lines.length = 0
         const messages = await published(async () => {
           t.equal((await ask()).statusCode, status, `${mark} ${mode}`)
         })
-        matchExactly(
-          t,
-          messages.map(({ decision }) => decision),
-          [
-            {
-              quota: null,
-              outcome: 'unavailable',
-              reason: 'mark',
-              enforced: status === 503,
-              callerKey: null
-            }
-          ]
-        )
+        const decision = { quota: null, outcome: 'unavailable', reason: 'mark', callerKey: null }
+        matchExactly(t, messages, [{ decision: { ...decision, enforced } }])
         matchExactly(t, log.problems(), [
           {
             msg: /quotas of the request could not be determined/,
             err: { message: /of the host|POST \/run/ }
           }
         ])
-        t.same(await counts(['default', 'chat']), [0, 0])
       }
+      t.same(await counts(['default', 'chat']), [0, 0])
     }
   }
 )

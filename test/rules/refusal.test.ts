@@ -6,10 +6,12 @@ import {
   MemoryQuotaStore,
   type QuotaDefinition,
   type QuotaStore,
+  type RefusalBody,
   type RefusalBodyWriter
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createServer, nobody, type ServerOptions } from '../support/server.js'
+import { virtualPerformance } from '../support/time.js'
 
 const unauthenticated =
   '{"error":"Authentication is required for this LLM operation.","status":401}'
@@ -66,15 +68,17 @@ t.test(
   'a store can return its result, a promise, or an object with a function then; an invalid ' +
     'result is a 503',
   async (t) => {
+    let given: unknown
+    const store = Object.assign(new MemoryQuotaStore(), { acquire: () => given as never })
+    const { statuses, log } = await createServer({ store })
     for (const [result, status] of results) {
       const thenable = {
         then: (resolve: (value: unknown) => void) => {
           resolve(result)
         }
       }
-      for (const given of [result, Promise.resolve(result), thenable]) {
-        const store: QuotaStore = Object.assign(new MemoryQuotaStore(), { acquire: () => given })
-        const { statuses, log } = await createServer({ store })
+      for (given of [result, Promise.resolve(result), thenable]) {
+        log.lines.length = 0
         t.same(await statuses(1), [status], JSON.stringify(result))
         const failure = {
           msg: /store failed/,
@@ -344,8 +348,13 @@ const failing: [string, () => unknown][] = [
 t.test(
   'the refusal has the default body if refusalBody fails, and the error is logged',
   async (t) => {
-    for (const [what, refusalBody] of failing) {
-      const { ask, log } = await createServer({ refusalBody: refusalBody as RefusalBodyWriter })
+    const time = virtualPerformance(t)
+    let write: () => unknown = () => null
+    const { ask, log } = await createServer({ refusalBody: () => write() as RefusalBody })
+    let what: string
+    for ([what, write] of failing) {
+      time.advance(60_000)
+      log.lines.length = 0
       const refusal = {
         statusCode: 401,
         body: unauthenticated,

@@ -18,18 +18,6 @@ app.register(quotaPlugin, { perMinutes: 5 })
 app.register(quotaPlugin, { perMinute: () => 5 })
 // @ts-expect-error a permit has no request
 app.register(quotaPlugin, { preferences: { get: (_key, request) => request.headers.plan } })
-// @ts-expect-error no limit in a window of its own without the window
-app.register(quotaPlugin, { quotas: { chat: { limit: 5 } } })
-// @ts-expect-error two limits
-app.register(quotaPlugin, { quotas: { chat: { perWeek: 5, concurrent: 5 } } })
-// @ts-expect-error no number
-app.register(quotaPlugin, { quotas: { chat: { perWeek: () => '5' } } })
-// @ts-expect-error every day begins a window of a day
-app.register(quotaPlugin, { quotas: { chat: { perDay: 5, startsOn: 17 } } })
-// @ts-expect-error no window of a time zone
-app.register(quotaPlugin, { quotas: { chat: { perHour: 5, startsAt: '06:00' } } })
-// @ts-expect-error no day of the week
-app.register(quotaPlugin, { quotas: { chat: { perWeek: 5, startsOn: 'mondays' } } })
 // @ts-expect-error null is no authentication
 export const nobody = callerKey(null)
 // @ts-expect-error no such mode
