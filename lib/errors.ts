@@ -35,22 +35,40 @@ export function formatType (value: unknown): string {
 
 const InvalidOption = createError(
   'FST_ERR_LLM_QUOTA_OPTION',
-  'fastify-llm-quota: the option %s %s; it got %s',
+  'fastify-llm-quota: the %s %s; it got %s',
   500,
   TypeError
 )
 /**
- * An option has an invalid value. The message contains the name of the option and the value; of an
- * object, only its type.
+ * An option, or a parameter of a function, has an invalid value. The message contains its name and
+ * the value; of an object, only its type.
  */
 export class OptionError extends InvalidOption {
   /**
    * @param rule What the value must be, for example `must be an integer`.
    * @param formatValue Formats the value for the message. It must not show secrets.
    */
-  constructor (option: string, rule: string, value: unknown, formatValue = format) {
-    super(option, rule, formatValue(value))
+  constructor (
+    name: string,
+    rule: string,
+    value: unknown,
+    formatValue = format,
+    kind: 'option' | 'parameter' = 'option'
+  ) {
+    super(`${kind} ${name}`, rule, formatValue(value))
   }
+}
+
+/** Returns the error of a parameter that has an invalid value. */
+export function parameterError (
+  parameter: string,
+  ofFunction: string,
+  rule: string,
+  value: unknown,
+  formatValue = format
+): OptionError {
+  const name = `${parameter} of ${ofFunction}`
+  return new OptionError(name, rule, value, formatValue, 'parameter')
 }
 
 const InvalidVariable = createError(

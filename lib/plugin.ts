@@ -11,8 +11,9 @@ import {
 import { variableOf } from './limit/limit.js'
 import { Preferences } from './limit/preferences.js'
 import { createQuotaAcquirer, type QuotaAcquirer } from './permit/acquire.js'
-import { createForgetter, type QuotaForgetter } from './permit/forget.js'
 import { Closing } from './permit/closing.js'
+import { DecisionLog } from './permit/decision-log.js'
+import { createForgetter, type QuotaForgetter } from './permit/forget.js'
 import { createQuotaResumer, type QuotaResumer } from './permit/resume.js'
 import { QuotaList } from './permit/quota-list.js'
 import { QuotaLog } from './permit/quota-log.js'
@@ -30,6 +31,7 @@ import { assertQuotaOptions } from './start/plugin-checks.js'
 import { addDefault, defineQuotas, describeQuotas } from './start/quotas.js'
 import { report } from './start/report.js'
 import { markOf, Routes, type KnownRoute } from './start/routes.js'
+import { settleBeforeClosing } from './start/server-end.js'
 import { logStoreChanges } from './start/store-changes.js'
 import { noteVariables, warnOfUnreadVariables } from './start/variables.js'
 import type { QuotaStore } from './store/store.js'
@@ -102,6 +104,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   }
   const server = {
     server: fastify.server,
+    decisionLog: new DecisionLog(),
     quotaLog: new QuotaLog(fastify.log),
     closing: new Closing(),
     defaultQuota: required(quotas.all[0], 'the default quota'),
@@ -181,52 +184,6 @@ function assertMark (route: KnownRoute, named: Named<Quota>): void {
   if (mark !== undefined && typeof mark !== 'function') {
     quotasOf(mark, `${route.method} ${route.pattern}`, named)
   }
-}
-
-/**
- * Refuses the requests that wait for room when the server begins to close, because their
- * connections would keep it open. Settles all permits when it has closed, and before the `onClose`
- * hooks of the host, which close the clients of stores. Fastify has no hook for this. But of the
- * functions for `onClose`, the one that is added last runs first, and all others have been added
- * when the server begins to close. Fastify's types lack the method `onClose`.
- */
-function settleBeforeClosing (
-  fastify: FastifyInstance,
-  { closing, quotaLog }: PermitServer,
-  quotas: QuotaList
-): void {
-  async function settleAll (): Promise<void> {
-    if (!await closing.endAll()) quotaLog.closedUnsettled()
-  }
-  function begin (): void {
-    // Fastify 5.0.0 runs a `preClose` hook twice.
-    if (closing.hasBegun) return
-    closing.begin()
-    for (const { lines } of quotas.all) lines?.close()
-    Reflect.get(fastify, 'onClose').call(fastify, settleAll)
-  }
-  fastify.addHook('preClose', async function quotaPreClose () {
-    begin()
-  })
-  // Where a `preClose` hook of the host throws, Fastify runs no later one, and closes the server.
-  whenClosed(fastify.server, begin)
-}
-
-/** The functions that run when a server has closed, for each scope that the plugin is in. */
-const closings = new WeakMap<FastifyInstance['server'], (() => void)[]>()
-
-/** Adds one listener to a server, because Node.js warns of a leak above ten. */
-function whenClosed (server: FastifyInstance['server'], run: () => void): void {
-  const known = closings.get(server)
-  if (known !== undefined) {
-    known.push(run)
-    return
-  }
-  const added = [run]
-  closings.set(server, added)
-  server.once('close', () => {
-    for (const each of added) each()
-  })
 }
 
 /**

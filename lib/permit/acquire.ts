@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { isRequest, type AnyRequest } from '../any-request.js'
 import { isAuthentication, type Authentication } from '../caller/authentication.js'
-import { OptionError, formatType } from '../errors.js'
+import { formatType, parameterError, type OptionError } from '../errors.js'
 import { assertOptions, checkThat, entriesOf, isObject, isPlain } from '../option-checks.js'
 import { operationOf } from '../subject/operation.js'
 import { assertNoFunctions, namedQuotas, type GivenQuotas } from './given-costs.js'
@@ -118,24 +118,29 @@ function callersIn (source: unknown, quotas: readonly Quota[]): GivenCallers {
       const rule =
         `must have the callers by name, such as { ${name}: … }, because the quota "${name}" has ` +
         'an authentication of its own'
-      throw new OptionError('source', rule, source)
+      throw wrongSource('source', rule, source)
     }
     return source
   }
-  if (!isPlain(source)) throw new OptionError('source', callersRule, source, formatType)
+  if (!isPlain(source)) throw wrongSource('source', callersRule, source)
   const callers = new Map<string, Authentication>()
   for (const [name, authentication] of entriesOf(source)) {
+    const parameter = `source.${name}`
     if (!isAuthentication(authentication)) {
-      throw new OptionError(`source.${name}`, callersRule, authentication, formatType)
+      throw wrongSource(parameter, callersRule, authentication)
     }
     if (!quotas.some((quota) => quota.name === name)) {
-      throw new OptionError(`source.${name}`, 'must be for one of the given quotas', authentication)
+      throw wrongSource(parameter, 'must be for one of the given quotas', authentication)
     }
     callers.set(name, authentication)
   }
   for (const { name } of quotas) {
     if (callers.has(name)) continue
-    throw new OptionError(`source.${name}`, 'must be given, as for each quota', undefined)
+    throw wrongSource(`source.${name}`, 'must be given, as for each quota', undefined)
   }
   return callers
+}
+
+function wrongSource (parameter: string, rule: string, value: unknown): OptionError {
+  return parameterError(parameter, 'quotaAcquire', rule, value, formatType)
 }

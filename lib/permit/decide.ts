@@ -117,7 +117,7 @@ export function publishDecisions (
   requester: Requester
 ): void {
   const { request } = requester
-  const { server, quotaLog } = requester.server
+  const { server, decisionLog } = requester.server
   for (const decision of decisions) {
     if (quotaDecisions.hasSubscribers) {
       quotaDecisions.publish({ server, request, decision } satisfies QuotaDecisionMessage)
@@ -125,6 +125,6 @@ export function publishDecisions (
     const { outcome, overflow, waited } = decision
     const isAdmitted = outcome === 'admitted' || outcome === 'disabled'
     const isUsual = isAdmitted && !overflow && waited === 0
-    if (!isUsual) quotaLog.decided(decision, request, requester.log)
+    if (!isUsual) decisionLog.add(decision, request, requester.log)
   }
 }

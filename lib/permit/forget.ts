@@ -1,6 +1,7 @@
 import { isAuthentication, type Authentication } from '../caller/authentication.js'
 import { callerKey } from '../caller/caller-key.js'
-import { assertCallerKey } from '../store/argument-checks.js'
+import { formatType } from '../errors.js'
+import { isCallerKey } from '../store/argument-checks.js'
 import type { QuotaList } from './quota-list.js'
 
 /**
@@ -34,9 +35,11 @@ export function createForgetter (quotas: QuotaList): QuotaForgetter {
 
 /** Returns the key of a caller. Throws a `TypeError` if there is none. */
 function keyOf (caller: unknown): string {
+  if (isCallerKey(caller)) return caller
   if (!isAuthentication(caller)) {
-    assertCallerKey(caller)
-    return caller
+    const rule = 'must be a caller key, as callerKey() returns it, or an authentication'
+    const got = formatType(caller)
+    throw new TypeError(`fastify-llm-quota: the caller of quotaForget ${rule}; it got ${got}`)
   }
   const key = callerKey(caller)
   if (key !== null) return key

@@ -1,4 +1,4 @@
-import { OptionError, formatType } from '../errors.js'
+import { formatType, parameterError } from '../errors.js'
 import { entriesOf, isPlain } from '../option-checks.js'
 import { ignoreRejection } from '../promises.js'
 import { costRule, rangeOf, type Cost, type CostRange } from './cost.js'
@@ -26,7 +26,7 @@ export function namedQuotas (given: unknown, list: QuotaList): NamedQuotas {
   const names = entries.map(([name]) => name)
   const quotas = list.allNamed(names, 'quotaAcquire')
   if (quotas.length === 0) {
-    throw new OptionError('quotas', 'must contain the name of a quota', given)
+    throw parameterError('quotas', 'quotaAcquire', 'must contain the name of a quota', given)
   }
   const costs = new Map<string, CostRange>()
   for (const [name, cost] of entries) {
@@ -42,7 +42,7 @@ function entriesIn (given: unknown): readonly [name: string, cost: unknown][] {
   if (isPlain(given)) return entriesOf(given)
   ignoreRejection(given)
   const rule = 'must be a name, an array of names, or a plain object with costs by name'
-  throw new OptionError('quotas', rule, given, formatType)
+  throw parameterError('quotas', 'quotaAcquire', rule, given, formatType)
 }
 
 function entryOf (name: string): [name: string, cost: null] {
@@ -52,18 +52,19 @@ function entryOf (name: string): [name: string, cost: null] {
 }
 
 function rangeFor (quota: Quota, cost: unknown): CostRange {
-  const option = `quotas.${quota.name}`
+  const parameter = `quotas.${quota.name}`
   if (quota.longestWindow === null) {
     const rule = 'must be null for a quota of concurrent requests, since a place costs 1'
-    throw new OptionError(option, rule, cost)
+    throw parameterError(parameter, 'quotaAcquire', rule, cost)
   }
   const range = rangeOf(cost)
   if (range === null) {
     ignoreRejection(cost)
-    throw new OptionError(option, `${costRule}, or null`, cost)
+    throw parameterError(parameter, 'quotaAcquire', `${costRule}, or null`, cost)
   }
   if (quota.unit === 'requests' && typeof cost !== 'number') {
-    throw new OptionError(option, 'must be a number for a quota of requests', cost)
+    const rule = 'must be a number for a quota of requests'
+    throw parameterError(parameter, 'quotaAcquire', rule, cost)
   }
   return range
 }
@@ -73,6 +74,6 @@ export function assertNoFunctions ({ quotas, costs }: NamedQuotas): void {
   for (const { name, cost } of quotas) {
     if (typeof cost !== 'function' || costs.has(name)) continue
     const rule = 'must be given, because the cost of the quota is a function of the request'
-    throw new OptionError(`quotas.${name}`, rule, undefined)
+    throw parameterError(`quotas.${name}`, 'quotaAcquire', rule, undefined)
   }
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { OptionError, format, formatType } from '../errors.js'
+import { format, formatType, parameterError, type OptionError } from '../errors.js'
 import { isNatural, isObject } from '../option-checks.js'
 
 /** The form of the text. A text of another one is not read. */
@@ -52,7 +52,7 @@ export function readHandedOver (text: unknown): HandedOver {
   const { reference, holdings } = read
   if (read.version !== version) {
     const rule = `must be of version ${version}, that of this version of the package`
-    throw new OptionError('text', rule, read.version, formatVersion)
+    throw parameterError('text', 'quotaResume', rule, read.version, formatVersion)
   }
   const isReference = reference === null || typeof reference === 'string'
   if (!isReference || !Array.isArray(holdings) || !holdings.every(isHolding)) {
@@ -96,7 +96,8 @@ function isNaturalOrNull (value: unknown): boolean {
 }
 
 function unknownText (value: unknown): OptionError {
-  return new OptionError('text', 'must be a text that handOver returned', value, formatType)
+  const rule = 'must be a text that handOver returned'
+  return parameterError('text', 'quotaResume', rule, value, formatType)
 }
 
 function formatVersion (value: unknown): string {

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import { OptionError, formatType } from '../errors.js'
+import { formatType, parameterError } from '../errors.js'
 import { isModelBody, meterBody, type BodyEnd, type ModelBody } from '../model/meter.js'
 import { usageOf, type ModelUsage } from '../model/usage.js'
 import { assertFunction, assertOptions } from '../option-checks.js'
@@ -46,7 +46,7 @@ export function meterInPermit (
     const rule =
       'must be a web stream or another async iterable of bytes (a stream of Node.js without ' +
       'an encoding), or null, such as response.body'
-    throw new OptionError('body', rule, body, formatType)
+    throw parameterError('body', 'meter', rule, body, formatType)
   }
   assertOptions<MeterOptions>(options, { interrupted: assertFunction }, 'options.')
   return meterBody(body, (end) => {

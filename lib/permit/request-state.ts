@@ -1,10 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isObject } from '../option-checks.js'
 import type { Eventual } from '../promises.js'
-import type { OpenPermit } from './closing.js'
 import type { Permit } from './permit.js'
 import type { QuotaPermit } from './quota-permit.js'
-import type { ResponseFollower } from './requester.js'
+import type { EndsWithResponse, ResponseFollower } from './requester.js'
 import { whenResponseEnds } from './response-end.js'
 
 const stateKey = Symbol('fastify-llm-quota')
@@ -23,8 +22,8 @@ export class RequestState implements ResponseFollower {
   /** What `request.quota` returns; undefined until it is asked for. */
   handle: QuotaPermit | undefined = undefined
   readonly request: FastifyRequest
-  /** The permits that end with the response; undefined before the first one. */
-  #followed: Set<OpenPermit> | undefined = undefined
+  /** What ends with the response; undefined before the first permit. */
+  #followed: Set<EndsWithResponse> | undefined = undefined
   #hasResponseEnded = false
 
   constructor (request: FastifyRequest) {
@@ -35,23 +34,23 @@ export class RequestState implements ResponseFollower {
    * All permits of a request share one listener. Does nothing if the request has not passed the
    * hook.
    */
-  endWithResponse (permit: OpenPermit): void {
+  endWithResponse (each: EndsWithResponse): void {
     if (this.reply === undefined) return
     this.#followed ??= this.#follow(this.reply)
-    if (this.#hasResponseEnded) permit.end()
-    else this.#followed.add(permit)
+    if (this.#hasResponseEnded) each.end()
+    else this.#followed.add(each)
   }
 
-  forget (permit: OpenPermit): void {
-    this.#followed?.delete(permit)
+  forget (each: EndsWithResponse): void {
+    this.#followed?.delete(each)
   }
 
-  /** Returns the set of permits that end with the response. */
-  #follow (reply: FastifyReply): Set<OpenPermit> {
-    const followed = new Set<OpenPermit>()
+  /** Returns the set of what ends with the response. */
+  #follow (reply: FastifyReply): Set<EndsWithResponse> {
+    const followed = new Set<EndsWithResponse>()
     whenResponseEnds(this.request, reply, () => {
       this.#hasResponseEnded = true
-      for (const permit of followed) permit.end()
+      for (const each of followed) each.end()
       followed.clear()
     })
     return followed

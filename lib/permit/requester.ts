@@ -5,7 +5,8 @@ import { callerOfAuthentication, type Caller, type CallerReader } from '../calle
 import { logFailure } from '../log.js'
 import type { Eventual } from '../promises.js'
 import { required } from '../required.js'
-import type { Closing, OpenPermit } from './closing.js'
+import type { Closing } from './closing.js'
+import type { DecisionLog } from './decision-log.js'
 import type { Quota } from './quota.js'
 import type { QuotaLog } from './quota-log.js'
 
@@ -13,6 +14,7 @@ import type { QuotaLog } from './quota-log.js'
 export interface PermitServer {
   /** The server of Node.js, which messages on channels name. */
   readonly server: object
+  readonly decisionLog: DecisionLog
   readonly quotaLog: QuotaLog
   readonly closing: Closing
   /** Counts the callers of the plugin's authentication. */
@@ -21,12 +23,18 @@ export interface PermitServer {
   readonly hostTimeout: number
 }
 
-/** Ends permits with the response of their request. */
+/** What ends with the response of a request: a permit, or the wait for one. */
+export interface EndsWithResponse {
+  /** Never rejects. */
+  end(): Promise<void>
+}
+
+/** Follows the response of a request. */
 export interface ResponseFollower {
-  /** Ends a permit when the response closes; at once if it has closed. */
-  endWithResponse(permit: OpenPermit): void
-  /** Forgets a permit that has ended. */
-  forget(permit: OpenPermit): void
+  /** Ends something when the response closes; at once if it has closed. */
+  endWithResponse(each: EndsWithResponse): void
+  /** Forgets what has ended. */
+  forget(each: EndsWithResponse): void
 }
 
 /** The callers of a permit without a request: one, or one for each quota by its name. */

@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { OptionError, format } from '../errors.js'
+import { format, parameterError, type OptionError } from '../errors.js'
 import { MemoryQuotaStore } from '../store/memory/memory-store.js'
 import { readHandedOver, type HandedOverHolding } from './handed-over.js'
 import { Permit } from './permit.js'
@@ -98,5 +98,6 @@ function configuredQuota (handed: HandedOverHolding, quotas: QuotaList): Quota {
 }
 
 function notConfigured (what: string, { quota }: HandedOverHolding): OptionError {
-  return new OptionError('text', `must be of ${what}`, quota, (name) => `that of ${format(name)}`)
+  const rule = `must be of ${what}`
+  return parameterError('text', 'quotaResume', rule, quota, (name) => `that of ${format(name)}`)
 }

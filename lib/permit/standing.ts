@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { isRequest, type AnyRequest } from '../any-request.js'
 import { isAuthentication, type Authentication } from '../caller/authentication.js'
 import { Unidentified } from '../caller/caller-key.js'
-import { OptionError, StandingError, formatType } from '../errors.js'
+import { StandingError, formatType, parameterError } from '../errors.js'
 import { logFailure } from '../log.js'
 import { assertPeeked } from '../store/result-checks.js'
 import type { Demand, QuotaCount } from '../store/store.js'
@@ -106,7 +106,7 @@ function requesterOf (source: unknown, server: PermitServer, log: FastifyBaseLog
     return new Requester(server, { ...nothing, request: source, log: source.log })
   }
   const rule = 'must be a request, or an authentication that this package created'
-  throw new OptionError('source', rule, source, formatType)
+  throw parameterError('source', 'quotaStanding', rule, source, formatType)
 }
 
 /** @param windowRemaining Null if no window is open. The days of a time zone end all the same. */

@@ -85,9 +85,14 @@ function rejectSettlement (field: keyof Settled | 'once', rule: string, value: u
 
 const callerKeyPattern = /^[0-9a-f]{64}$/
 
+/** Whether a value is a digest as `callerKey` returns it. */
+export function isCallerKey (value: unknown): value is string {
+  return typeof value === 'string' && callerKeyPattern.test(value)
+}
+
 /** Throws a `TypeError` unless the value is a digest as `callerKey` returns it. */
 export function assertCallerKey (value: unknown): asserts value is string {
-  if (typeof value !== 'string' || !callerKeyPattern.test(value)) {
+  if (!isCallerKey(value)) {
     throw new TypeError(
       'the callerKey of a call of forget must be 64 hexadecimal digits, as callerKey() ' +
         `returns them; it got ${formatType(value)}`

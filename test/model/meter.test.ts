@@ -15,6 +15,8 @@ import quotaPlugin, {
   type QuotaDefinition,
   type QuotaPermit
 } from '../../lib/index.js'
+import { RemoteStore } from '../support/remote-store.js'
+import { createServer } from '../support/server.js'
 import { until } from '../support/until.js'
 
 const alice = localAuthentication('alice')
@@ -218,6 +220,44 @@ t.test('where the caller leaves after the permit has ended, it counts what arriv
   t.strictSame(host.lines, [])
 })
 
+t.test('a shadow quota keeps its grant, too, until a meter has ended', async (t) => {
+  const host = await createMeters({ unreported: 0, mode: 'shadow' })
+  const permit = await host.acquire()
+  const source = openSource([chat(longText)])
+  const stream = permit.meter(source.body)
+  await permit.end()
+  t.strictSame(await host.counts(), [400, 400])
+  stream.destroy()
+})
+
+t.test('a meter charges nothing in a permit that was refused', async (t) => {
+  const host = await createMeters()
+  const permit = await host.app.quotaAcquire(alice, { used: 2_000_000, priced: null })
+  t.equal(permit.refusal?.outcome, 'rejected')
+  await buffer(permit.meter(Readable.from([chat('four'), finished, used, done])))
+  t.strictSame(await host.counts(), [0, 0])
+  t.match(host.lines.filter(({ level }) => level > 40), [])
+})
+
+t.test('a meter that ends while its request is decided on charges it after that', async (t) => {
+  const store = new RemoteStore()
+  store.waits = 'acquire'
+  const quotas = { used: { perDay: { tokens: 1_000 }, cost: 400 } }
+  const { app, ask, counts } = await createServer({ store, quotas })
+  let isRead = false
+  app.addHook('onRequest', async ({ quota }) => {
+    const metered = quota.meter(Readable.from([chat('four'), finished, used, done]))
+    metered.resume().on('close', () => {
+      isRead = true
+    })
+  })
+  const response = ask().then(({ statusCode }) => statusCode)
+  await until('the response of the model has ended', () => isRead && store.pending === 1)
+  store.answer()
+  t.equal(await response, 200)
+  await until('it is charged', async () => (await counts(['used']))[0] === 50)
+})
+
 t.test('a source is cancelled that waits, and is a stream of Node.js', async () => {
   const host = await createMeters()
   const permit = await host.acquire()
@@ -311,10 +351,10 @@ t.test('a meter names what has a wrong type', async (t) => {
   const host = await createMeters()
   const permit = await host.acquire()
   const wrong: [body: unknown, options: unknown, message: RegExp][] = [
-    [undefined, {}, /the option body must be a web stream .* it got undefined/],
-    [new Response('x'), {}, /the option body must be .* response\.body; it got an object/],
-    ['text', {}, /the option body must be .* it got a string/],
-    [new Readable({ encoding: 'utf8' }), {}, /body must be .* without an encoding.* got an object/],
+    [undefined, {}, /the parameter body of meter must be a web stream .* it got undefined/],
+    [new Response('x'), {}, /body of meter must be .* response\.body; it got an object/],
+    ['text', {}, /the parameter body of meter must be .* it got a string/],
+    [new Readable({ encoding: 'utf8' }), {}, /meter must be .* without an encoding.* got an object/],
     [null, { interrupted: 5 }, /the option options\.interrupted must be a function; it got 5/],
     [null, { interupted: () => null }, /the option options\.interupted does not exist/],
     [null, null, /the option options must be a plain object/]

@@ -77,6 +77,26 @@ t.test(
   }
 )
 
+t.test('whatever is thrown while a response gets its headers, no operation runs', async (t) => {
+  let runs = 0
+  const { app, ask } = await createServer({
+    rateLimitHeaders: 'draft-10',
+    handler: async () => {
+      runs += 1
+    }
+  })
+  app.addHook('onRequest', async (_request, reply) => {
+    const { setHeader } = reply.raw
+    reply.raw.setHeader = (name, value) => {
+      // eslint-disable-next-line no-throw-literal
+      if (/ratelimit/i.test(name)) throw undefined
+      return setHeader.call(reply.raw, name, value)
+    }
+  })
+  t.equal((await ask()).statusCode, 500)
+  t.equal(runs, 0)
+})
+
 t.test(
   'a reply that the host hijacks before the decision gets no response of the quota',
   async (t) => {

@@ -125,6 +125,14 @@ function endless (): Readable {
   })
 }
 
+t.test('a report changes nothing of a place', async (t) => {
+  const { begin, standings, log } = await createServer({ quotas: { places: { concurrent: 2 } } })
+  const { request } = await begin()
+  await request.quota.charge({ 'concurrent-requests': 2 })
+  matchExactly(t, await standings(['places']), [{ count: 1, held: 1 }])
+  t.same(log.problems(), [])
+})
+
 t.test('as many requests run at the same time as the limit allows, and no more', async (t) => {
   const { store, ask, begin, counts } = await createServer({
     quotas: { streams: { concurrent: 2 } }

@@ -247,6 +247,17 @@ t.test('shadow quotas are handed over with the others, or alone', async (t) => {
   t.same(await standing('observed'), [15, 0])
 })
 
+t.test('the place of a shadow quota is free when its permit is handed over', async (t) => {
+  const { acquire, standing } = await createServices(t, {
+    tokens,
+    places: { concurrent: 2, mode: 'shadow' }
+  })
+  const permit = await acquire()
+  t.same(await standing('places'), [1, 1])
+  await permit.handOver()
+  t.same(await standing('places'), [0, 0])
+})
+
 t.test('what counts in this process only is left out', async (t) => {
   const { app, acquire, standing } = await createServices(t, {
     tokens,
@@ -300,6 +311,15 @@ for (const [why, take] of impossible) {
   })
 }
 
+t.test('a request that is subject to no quota has no permit to hand over', async (t) => {
+  const { app } = await createServices(t)
+  app.get('/', async ({ quota }) => {
+    await t.rejects(quota.handOver(), { name: 'TypeError', message: /there is no permit/ })
+    return 'ran'
+  })
+  t.equal((await app.inject('/')).body, 'ran')
+})
+
 t.test('a permit that could not be handed over goes on as before', async (t) => {
   const { app, acquire, standing } = await createServices(t, { tokens, streams: { concurrent: 2 } })
   const permit = await acquire()
@@ -330,7 +350,7 @@ t.test('a text that no permit of these quotas has is an OptionError', async (t) 
   const unknown = /must be a text that handOver returned; it got a string/
   const otherWindows = /the same unit and windows; it got that of "tokens"/
   const invalid: [text: unknown, message: RegExp][] = [
-    [undefined, /text must be a text that handOver returned; it got undefined/],
+    [undefined, /text of quotaResume must be a text that handOver .*; it got undefined/],
     [7, /must be a text that handOver returned; it got 7/],
     ['', unknown],
     ['{"secret":', unknown],
@@ -340,6 +360,7 @@ t.test('a text that no permit of these quotas has is an OptionError', async (t) 
     [changed({ version: 2 }), /must be of version 1, .* it got 2/],
     [changed({ holdings: {} }), unknown],
     [changed({ reference: 7 }), unknown],
+    [changed({ holdings: [null] }), unknown],
     [of({ receipt: {} }), unknown],
     [of({ granted: -1 }), unknown],
     [of({ isLimited: 1 }), unknown],
@@ -392,3 +413,41 @@ t.test('an end rejects if its store fails or is silent for 5 s, and can be repea
   t.match(messages, [{ used: 75, reported: true }])
   t.equal(messages.length, 1)
 })
+
+const unusable: [what: string, acquire: QuotaStore['acquire'], message: RegExp][] = [
+  [
+    'fails',
+    () => {
+      throw new Error('the store is down')
+    },
+    /the store is down/
+  ],
+  [
+    'rejects it',
+    (demands) =>
+      demands.map(() => ({ admitted: false, granted: 0, count: 0, held: 0, windowRemaining: 1 })),
+    /rejected a demand with the greatest limit/
+  ]
+]
+for (const [what, acquire, message] of unusable) {
+  t.test(`where the store ${what}, what was used beyond has failed, in the log, too`, async (t) => {
+    const later: Partial<QuotaStore> = {}
+    const { app, log, ...host } = await createServices(t, { tokens }, (store) => ({
+      ...store,
+      acquire: (demands) => (later.acquire ?? store.acquire)(demands)
+    }))
+    const handed = await host.acquire()
+    const other = await app.quotaAcquire(mira, { tokens: 10 })
+    const resumed = app.quotaResume(await handed.handOver())
+    later.acquire = acquire
+    const messages = await settlements(async () => {
+      for (const permit of [resumed, other]) {
+        await permit.charge(75)
+        await permit.end()
+      }
+    })
+    t.match(messages, [{ used: 75, failed: true }, { used: 75, failed: true }])
+    t.same(await host.standing(), [70, 0], 'what was granted stays counted')
+    t.match(log.failures(), [{ err: { message } }, { err: { message } }])
+  })
+}

@@ -2,6 +2,7 @@
 import t from 'tap'
 import Fastify from 'fastify'
 import quotaPlugin, {
+  MemoryQuotaStore,
   type QuotaDefinition,
   type QuotaOptions,
   type QuotaPermit
@@ -9,6 +10,7 @@ import quotaPlugin, {
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
 import { createServer } from '../support/server.js'
+import { until } from '../support/until.js'
 
 type Quotas = Record<string, QuotaDefinition>
 
@@ -317,6 +319,21 @@ t.test('granted is the least of the enforced quotas that count the unit', async 
   preferences.set('rate-limit.hour.per-hour', 0)
   t.equal((await ask()).statusCode, 200)
   t.same(granted, [8, null, null])
+})
+
+t.test('quotas of one unit in two stores are granted alike, and count so in the end', async (t) => {
+  const cost = { least: 1, most: 4_000 }
+  const quotas: Quotas = {
+    organisation: { perMonth: { tokens: 100_000 }, cost, store: new MemoryQuotaStore() },
+    person: { perMinute: { tokens: 100 }, cost }
+  }
+  const { begin, standings } = await createServer({ quotas })
+  const { request, end } = await begin()
+  t.equal(request.quota.granted('tokens'), 100)
+  const names = Object.keys(quotas)
+  await until('the rest is given back', async () => (await standings(names))[0]?.held === 100)
+  await end()
+  matchExactly(t, await standings(names), [{ count: 100, held: 0 }, { count: 100, held: 0 }])
 })
 
 t.test('granted stays what the admission granted, whatever is reported', async (t) => {

@@ -83,19 +83,19 @@ t.test(
       [['messages', 'message'], {}, unknown, /it got "message"/],
       [{ messages: null, message: 1 }, {}, unknown, /it got "message"/],
       [['messages', 5], {}, unknown, /it got 5/],
-      [undefined, {}, option, /quotas must be a name.*it got undefined/],
-      [new Map([['messages', 2]]), {}, option, /quotas must be a name/],
-      [[], {}, option, /quotas must contain the name of a quota/],
-      [{}, {}, option, /quotas must contain the name of a quota/],
-      [{ sockets: 1 }, {}, option, /quotas.sockets must be null for a quota of concurrent/],
-      [{ messages: { least: 1, most: 2 } }, {}, option, /quotas.messages must be a number/],
-      [{ tokens: { least: 2, most: 1 } }, {}, option, /quotas.tokens must be a safe integer/],
+      [undefined, {}, option, /quotas of quotaAcquire must be a name.*it got undefined/],
+      [new Map([['messages', 2]]), {}, option, /quotas of quotaAcquire must be a name/],
+      [[], {}, option, /quotas of quotaAcquire must contain the name of a quota/],
+      [{}, {}, option, /quotas of quotaAcquire must contain the name of a quota/],
+      [{ sockets: 1 }, {}, option, /parameter quotas.sockets of quotaAcquire must be null/],
+      [{ messages: { least: 1, most: 2 } }, {}, option, /quotas.messages of .* must be a number/],
+      [{ tokens: { least: 2, most: 1 } }, {}, option, /quotas.tokens of .* must be a safe integer/],
       ...[-1, 1.5, '1', undefined, async () => 1].map(
         (cost): [unknown, unknown, string, RegExp] => [
           { tokens: cost },
           {},
           option,
-          /quotas.tokens must be a safe integer of at least 0, or .*, or null/
+          /quotas.tokens of quotaAcquire must be a safe integer of at least 0, or .*, or null/
         ]
       ),
       ['messages', { cost: 2 }, option, /options.cost does not exist/],
@@ -292,6 +292,20 @@ t.test(
   }
 )
 
+t.test("a model's usage counts tokens, and nothing in other units without fromUsage", async (t) => {
+  const { app, counts } = await createServer({
+    quotas: {
+      calls: { perMinute: 5 },
+      tokens: { perMinute: { tokens: 50 }, cost: 9 },
+      images: { perMinute: { images: 50 }, cost: 3 }
+    }
+  })
+  const permit = await app.quotaAcquire(asAlice(), ['calls', 'tokens', 'images'])
+  await permit.chargeUsage({ prompt_tokens: 2, completion_tokens: 4 })
+  await permit.end()
+  t.same(await counts(['calls', 'tokens', 'images']), [1, 6, 3])
+})
+
 t.test('charge and end settle the permit alone, once; await using ends it', async (t) => {
   const { app, request, counts } = await createPermitServer({}, ['tokens', 'sockets'])
   const names = ['messages', 'tokens', 'sockets']
@@ -455,7 +469,7 @@ t.test(
       const costs = { messages: null, one: null, two: null, [given]: 1 }
       await t.rejects(app.quotaAcquire(job, costs), {
         code: 'FST_ERR_LLM_QUOTA_OPTION',
-        message: new RegExp(`quotas\\.${missing} must be given`)
+        message: new RegExp(`quotas\\.${missing} of quotaAcquire must be given`)
       })
     }
     t.same(store.list('messages.requests.minute').callers, [])
@@ -500,15 +514,15 @@ t.test(
     for (const names of ['organisation', ['messages', 'organisation']]) {
       await t.rejects(app.quotaAcquire(user, names), {
         code: 'FST_ERR_LLM_QUOTA_OPTION',
-        message: /source must have the callers by name, such as \{ organisation: /
+        message: /source of .* must have the callers by name, such as \{ organisation: /
       })
     }
     const names = ['messages', 'organisation']
     const invalid: [source: unknown, message: RegExp][] = [
-      [{ messages: user }, /source.organisation must be given/],
-      [{ messages: user, organisation: null }, /source.organisation must be a request, an/],
-      [{ messages: user, organisation: { kind: 'local' } }, /source.organisation must be a/],
-      [{ messages: user, organisation: acme, tokens: user }, /source.tokens must be for one/]
+      [{ messages: user }, /source.organisation of .* must be given/],
+      [{ messages: user, organisation: null }, /source.organisation of .* must be a request, an/],
+      [{ messages: user, organisation: { kind: 'local' } }, /source.organisation of .* must be a/],
+      [{ messages: user, organisation: acme, tokens: user }, /source.tokens of .* must be for one/]
     ]
     for (const [source, message] of invalid) {
       await t.rejects(Reflect.apply(app.quotaAcquire, app, [source, names]), {
@@ -530,7 +544,7 @@ t.test('anything else in place of a request is an error, and nothing is counted'
   for (const value of [null, undefined, 5, 'x', [], () => {}, new Map()]) {
     await t.rejects(Reflect.apply(app.quotaAcquire, app, [value, 'messages']), {
       code: 'FST_ERR_LLM_QUOTA_OPTION',
-      message: /option source must be a request, an authentication/
+      message: /parameter source of quotaAcquire must be a request, an authentication/
     })
   }
   t.same(store.list('messages.requests.minute').callers, [])

@@ -8,7 +8,7 @@ import { preferenceFailures } from '../../lib/channels.js'
 import { plainEnvironment } from '../support/environment.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
-import { createServer } from '../support/server.js'
+import { asAlice, createServer } from '../support/server.js'
 import { virtualPerformance } from '../support/time.js'
 
 const configured = 50
@@ -136,6 +136,12 @@ t.test('each request for which a preference failed is published, and one warned 
   }, preferenceFailures.name)
   matchExactly(t, failures, Array(3).fill({ server: app.server, preference: key }))
   t.equal(log.warnings().length, 1)
+})
+
+t.test('a permit that is taken before the server is ready has the preference, too', async (t) => {
+  const { app } = await createServer({ preferences: new Map([[key, 1]]), perMinute: configured })
+  const { decisions } = await app.quotaAcquire(asAlice(), 'default')
+  matchExactly(t, decisions, [{ limit: 1 }])
 })
 
 t.test('a preference that fails or is left alone does not affect another', async (t) => {

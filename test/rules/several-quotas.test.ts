@@ -16,6 +16,7 @@ import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
 import { RemoteStore } from '../support/remote-store.js'
 import { createServer, fromHeader } from '../support/server.js'
+import { until } from '../support/until.js'
 
 type Quotas = Record<string, QuotaDefinition>
 
@@ -203,6 +204,60 @@ t.test('what one store has counted is settled with 0 if another one fails', asyn
   t.same(await statuses(2), [503, 503])
   t.same(await counts(['default', 'tokens']), [0, 0])
   await app.close()
+})
+
+/** A store whose acquisition of a demand is gone once it has been checked. */
+function forgetfulStore (isAsynchronous: boolean): QuotaStore {
+  const memory = new MemoryQuotaStore()
+  const acquire = (demands: readonly Demand[]) => {
+    const acquisitions = memory.acquire(demands)
+    const [acquisition] = acquisitions
+    let reads = 0
+    Object.defineProperty(acquisitions, 0, {
+      get: () => (reads++ < 2 ? acquisition : null)
+    })
+    return acquisitions
+  }
+  return {
+    acquire: isAsynchronous ? async (demands) => acquire(demands) : acquire,
+    settle: (receipt, less) => memory.settle(receipt, less)
+  }
+}
+
+for (const isAsynchronous of [false, true]) {
+  t.test(
+    'a request without a decision of each enforced quota is refused, and the log says so, ' +
+      `${isAsynchronous ? 'asynchronously' : 'at once'}`,
+    async (t) => {
+      const store = forgetfulStore(isAsynchronous)
+      const { ask, log } = await createServer({ store, quotas: { calls: {} } })
+      const messages = await published(async () => {
+        t.equal((await ask()).statusCode, 503)
+      })
+      matchExactly(
+        t,
+        messages.map(({ decision }) => decision),
+        [{ quota: 'calls', outcome: 'unavailable', reason: 'store' }]
+      )
+      matchExactly(t, log.problems(), [
+        { level: 50, err: { message: /an enforced quota of the request has no decision/ } }
+      ])
+    }
+  )
+}
+
+t.test('what a store counted and cannot give back is an error in the log', async (t) => {
+  const store = new RemoteStore()
+  const quotas: Quotas = {
+    tokens: { perDay: { tokens: 9 }, cost: 4, store },
+    broken: { store: failing }
+  }
+  const { log, ask, counts } = await createServer({ quotas })
+  store.fails = 'settle'
+  t.equal((await ask()).statusCode, 503)
+  const lost = 'what is not used could not be given back to the quota store'
+  await until('it is logged', () => log.errors().includes(lost))
+  t.same(await counts(['tokens']), [4])
 })
 
 t.test(

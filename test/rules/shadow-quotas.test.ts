@@ -1,7 +1,14 @@
 // docs/rules.md, "Several quotas": shadow quotas are decided by themselves, after all others.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { mock } from 'node:test'
 import t from 'tap'
-import type { QuotaDefinition } from '../../lib/index.js'
+import {
+  MemoryQuotaStore,
+  quotaDecisions,
+  type Demand,
+  type QuotaDefinition,
+  type QuotaStore
+} from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
 import { RemoteStore } from '../support/remote-store.js'
@@ -124,3 +131,38 @@ t.test('a shadow quota has no part in what a range is granted', async (t) => {
   t.equal(request.quota.granted('tokens'), 40)
   t.same(await counts(['tokens', 'shadow']), [40, 7])
 })
+
+for (const isAsynchronous of [false, true]) {
+  t.test(
+    'a shadow quota whose store withdraws what it returned refuses nothing, ' +
+      `${isAsynchronous ? 'asynchronously' : 'at once'}`,
+    async (t) => {
+      const memory = new MemoryQuotaStore()
+      let withdraw = (): void => {}
+      const acquire = (demands: readonly Demand[]) =>
+        memory.acquire(demands).map((acquisition) => {
+          const { proxy, revoke } = Proxy.revocable(acquisition, {})
+          withdraw = revoke
+          return proxy
+        })
+      const store: QuotaStore = {
+        acquire: isAsynchronous ? async (demands) => acquire(demands) : acquire,
+        settle () {}
+      }
+      const { ask, log } = await createServer({
+        quotas: { calls: {}, shadow: { perDay: { tokens: 5 }, cost: 5, mode: 'shadow', store } }
+      })
+      const withdrawAfter = (): void => {
+        withdraw()
+      }
+      // Of the calls, nothing has been returned that could be withdrawn.
+      subscribe(quotaDecisions.name, withdrawAfter)
+      const { statusCode } = await ask()
+      unsubscribe(quotaDecisions.name, withdrawAfter)
+      t.equal(statusCode, 200)
+      matchExactly(t, log.problems(), [
+        { level: 50, quota: 'shadow', msg: 'a shadow quota could not decide on a request' }
+      ])
+    }
+  )
+}

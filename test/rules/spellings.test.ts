@@ -243,6 +243,12 @@ const cases: [
     ['/api/other#/analyze', 'http://analyze/api/other', '/x/%61nalyze', '/x/analyze#']
   ],
   [
+    'a target that is malformed where the router reads no path is not plain',
+    {},
+    ['/api/analyze#%ff', '/x/analyze#%'],
+    ['/api/other#%ff']
+  ],
+  [
     'the prefix of the instance',
     byPrefix({ prefix: '/ctx' }),
     ['/ctx/api/analyze', '/ctx/api/./analyze'],

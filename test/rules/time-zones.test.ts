@@ -357,7 +357,7 @@ t.test(
       t.equal(store.inspect('budget.requests.month.zone').trackedCallers, 0)
       matchExactly(t, log.problems(), [
         {
-          msg: /^the window in the caller's time zone could not be determined; .* once a minute$/,
+          msg: /^the day, week or month of the caller could not be determined; .* once a minute$/,
           err: { message: failure }
         }
       ])
@@ -393,7 +393,7 @@ t.test('where the time zone fails only later, a report counts in the first windo
   await request.quota.charge(30)
   await end()
   matchExactly(t, log.problems(), [
-    { msg: /the caller's time zone.*beyond the grant.*of the admission; / }
+    { msg: /of the caller could not be determined.*beyond the grant.*of the admission; / }
   ])
   zone = 'Asia/Tokyo'
   t.same(await counts(['budget']), [30])

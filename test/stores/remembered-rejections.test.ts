@@ -1,9 +1,11 @@
 // The stores on servers remember rejections for a second, unless rememberRejections is false.
 import t, { type Test } from 'tap'
-import { callerKey, localAuthentication } from '../../lib/index.js'
+import { callerKey, localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
 import { SharedStore, type SharedQuotaStoreOptions } from '../../lib/store/shared/shared-store.js'
 import { DriverServer } from '../support/driver-server.js'
 import { matchExactly } from '../support/match-exactly.js'
+import { RemoteStore } from '../support/remote-store.js'
+import { createServer } from '../support/server.js'
 import { virtualPerformance } from '../support/time.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
@@ -267,6 +269,24 @@ t.test('when what is remembered expires, one request asks and the others stay re
     t.ok(remembers(store, 'alice'), 'its answer is remembered')
   }
 )
+
+t.test('a caller whose rejection is remembered spares the other store of a request', async (t) => {
+  const { store } = createStore(t)
+  const other = new RemoteStore(new MemoryQuotaStore({ clock: () => 0 }))
+  const { statuses } = await createServer({
+    store,
+    quotas: {
+      person: { perMinute: { tokens: 100 }, cost: 100 },
+      organisation: { perDay: { tokens: 9_000 }, cost: 100, store: other }
+    }
+  })
+  // The first rejection is the server's, and what the other store has counted is given back.
+  t.same(await statuses(2), [200, 429])
+  await until('two are counted and settled', () => other.calls === 4)
+  t.same(await statuses(20), Array(20).fill(429))
+  await new Promise(setImmediate)
+  t.equal(other.calls, 4)
+})
 
 t.test('a request that asks again and is rejected for another quota leaves the next one to ask',
   async (t) => {

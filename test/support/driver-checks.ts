@@ -115,6 +115,13 @@ async function countPlaces (driver: Driver, callerKey: string, time = start): Pr
 export function checkDriver (server: CheckedServer): void {
   const createDriver = (cap?: number): Promise<Driver> => server.createDriver(cap)
 
+  t.test('an empty call is decided, and leaves nothing behind', async (t) => {
+    const driver = await createDriver()
+    const reply = await send(driver, callOf())
+    t.same(reply, { period: 1, applied: [], decided: [], standings: [] })
+    t.same(await server.callers(), [])
+  })
+
   t.test('a place is counted, and nothing is left behind when it is free again', async (t) => {
     const driver = await createDriver()
     t.match(await decideOne(driver, taking('one:1:0', place('alice', 2))), {
@@ -335,6 +342,22 @@ export function checkDriver (server: CheckedServer): void {
     t.match(await read(driver, estimate, second), { count: 50, held: 0 })
   })
 
+  t.test('what was admitted is held in its period of ten minutes and the next', async (t) => {
+    const driver = await createDriver()
+    const estimate = demandOf('alice', { limit: 100, most: 10, isEstimate: true, window: 1e9 })
+    for (const [time, held] of [
+      [start, 10],
+      [2 * periodLength - 1, 20],
+      [2 * periodLength, 30],
+      [3 * periodLength, 20],
+      [5 * periodLength, 10]
+    ] as const) {
+      t.match(await decideOne(driver, asking([estimate], { time })), { held }, `at ${time}`)
+    }
+    t.match(await read(driver, estimate, 6 * periodLength), { count: 50, held: 10 })
+    t.match(await read(driver, estimate, 7 * periodLength), { count: 50, held: 0 })
+  })
+
   t.test('several settlements of a window in a call lower it by their sum', async (t) => {
     const driver = await createDriver()
     const estimate = demandOf('alice', { limit: 100, most: 40, isEstimate: true })
@@ -474,6 +497,14 @@ export function checkDriver (server: CheckedServer): void {
     await driver.forget('default', 'bob', start)
     t.equal(await read(driver, demandOf('frank')), null, 'a counter of its own')
     t.match(await decideOne(driver, asking([demandOf('frank')])), { count: 1, overflow: false })
+  })
+
+  t.test('to forget a caller removes its counter in one quota, and no other', async (t) => {
+    const driver = await createDriver()
+    const ofAlice = [demandOf('alice'), demandOf('alice', { counters: 'other' })]
+    await send(driver, asking([...ofAlice, demandOf('bob')]))
+    await driver.forget('default', 'alice', start)
+    t.same(await server.callers(), ['default bob', 'other alice'])
   })
 
   t.test('callers whose windows have been over for a minute count in no cap', async (t) => {

@@ -1,0 +1,241 @@
+import timers from 'node:timers'
+import { waitChanges, type QuotaWaitChange } from '../channels.js'
+import { required } from '../required.js'
+import { hasRoom } from '../store/counter.js'
+import type { QuotaCount, QuotaStore } from '../store/store.js'
+import { ask, giveBack } from './ask.js'
+import { refusalAmong } from './decide.js'
+import type { Waiting } from './line.js'
+import { prepare } from './prepare.js'
+import type { QuotaOfRequest } from './quota-of-request.js'
+import type { EndsWithResponse, Requester } from './requester.js'
+import { canWait, countOf, longestWait, refusing, rejectBy } from './room.js'
+
+/** How a request was decided on, after waiting for room if it had none. */
+export interface Waited {
+  /** Its quotas, as they were decided on last. */
+  readonly quotas: readonly QuotaOfRequest[]
+  /**
+   * Whether the decision concerns nobody any more: the caller has left, the host has responded, or
+   * its signal has ended the wait.
+   */
+  readonly isAbandoned: boolean
+}
+
+/** A request that waits in the line of one of its quotas. */
+export class WaitingRequest implements Waiting, EndsWithResponse {
+  readonly turn: string
+  /** How the wait ends. It rejects only if this package fails. */
+  readonly waited: Promise<Waited>
+  readonly #requester: Requester
+  readonly #arrivedAt: number
+  readonly #hasResponded: () => boolean
+  #resolve: (waited: Waited) => void = () => {}
+  #reject: (error: unknown) => void = () => {}
+  /** As they were decided on last. */
+  #quotas: readonly QuotaOfRequest[]
+  /** The one in whose line the request waits. */
+  #refusing: QuotaOfRequest
+  #timer: NodeJS.Timeout | undefined
+  #isAsking = false
+  #hasTimedOut = false
+  #hasEnded = false
+
+  constructor (
+    quotas: readonly QuotaOfRequest[],
+    requester: Requester,
+    turn: string,
+    arrivedAt: number,
+    hasResponded: () => boolean
+  ) {
+    this.turn = turn
+    this.#quotas = quotas
+    this.#refusing = refusing(quotas)
+    this.#requester = requester
+    this.#arrivedAt = arrivedAt
+    this.#hasResponded = hasResponded
+    this.waited = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  begin (): void {
+    const { server, response, signal } = this.#requester
+    this.#join()
+    if (this.#hasEnded) return
+    if (server.closing.hasBegun) return this.close()
+    if (signal?.aborted === true) return this.#abandon()
+    signal?.addEventListener('abort', this.#abandon)
+    response?.endWithResponse(this)
+  }
+
+  /** The response has ended, in most cases because the caller has left. */
+  async end (): Promise<void> {
+    this.#abandon()
+  }
+
+  async ask (): Promise<void> {
+    if (this.#hasResponded()) return this.#abandon()
+    this.#isAsking = true
+    try {
+      const quotas = await this.#decideAnew()
+      this.#tellLine(quotas)
+      if (this.#hasEnded) return this.#giveBack(quotas)
+      this.#quotas = quotas
+      this.#goOn()
+    } catch (error) {
+      if (!this.#hasEnded) this.#stop()
+      this.#reject(error)
+    } finally {
+      this.#isAsking = false
+    }
+  }
+
+  /** Works out what the request asks for, but for caller and cost, and asks the stores. */
+  async #decideAnew (): Promise<readonly QuotaOfRequest[]> {
+    const quotas = this.#quotas.map((each) => each.anew())
+    await prepare(quotas, this.#requester)
+    if (this.#hasEnded) return quotas
+    for (const each of quotas) {
+      if (each.demand !== null) each.demand = { ...each.demand, isWaiting: true }
+    }
+    await ask(quotas, this.#requester)
+    return quotas
+  }
+
+  consider (count: QuotaCount): void {
+    if (this.#isAsking) return
+    const demand = required(this.#refusing.demand, 'the demand of a request that waits')
+    if (hasRoom(count.count, demand)) return
+    rejectBy(this.#refusing, count)
+    if (!canWait(this.#quotas, this.#elapsed)) this.#finish()
+  }
+
+  fail (store: QuotaStore): void {
+    if (this.#isAsking) return
+    const needsIt = (each: QuotaOfRequest): boolean =>
+      each.demand !== null && each.quota.store === store
+    if (!this.#quotas.some(needsIt)) return
+    for (const each of this.#quotas) {
+      if (needsIt(each)) each.fail('store')
+      // What it was before does not refuse the request now.
+      else if (each.isRefused) each.decision = null
+    }
+    this.#finish()
+  }
+
+  reject (): void {
+    this.#finish()
+  }
+
+  close (): void {
+    this.#refusing.fail('closing')
+    this.#finish()
+  }
+
+  get #elapsed (): number {
+    return performance.now() - this.#arrivedAt
+  }
+
+  /** Goes on waiting, in another line if another quota refuses the request now, or ends. */
+  #goOn (): void {
+    if (this.#hasTimedOut || !canWait(this.#quotas, this.#elapsed)) return this.#finish()
+    const before = this.#refusing
+    this.#refusing = refusing(this.#quotas)
+    if (this.#refusing.quota === before.quota) return this.#startTimer()
+    before.quota.lines?.leave(this)
+    this.#publish(before, -1, null)
+    this.#join()
+  }
+
+  #join (): void {
+    const { quota, demand, acquisition } = this.#refusing
+    const { callerKey } = required(demand, 'the demand of a request that waits')
+    const count = countOf(required(acquisition, 'the count that has no room for a request'))
+    this.#startTimer()
+    this.#publish(this.#refusing, 1, null)
+    required(quota.lines, 'the lines of a quota').join(callerKey, this, count)
+  }
+
+  #startTimer (): void {
+    timers.clearTimeout(this.#timer)
+    const left = longestWait(this.#quotas) - this.#elapsed
+    this.#timer = timers.setTimeout(() => this.#timeOut(), left)
+  }
+
+  /** Ends the wait with the last decision. That of a request that asks is still to come. */
+  #timeOut (): void {
+    this.#hasTimedOut = true
+    if (this.#isAsking) return
+    const { quota, demand } = this.#refusing
+    const { callerKey } = required(demand, 'the demand of a request that waits')
+    const line = required(quota.lines?.lineOf(callerKey), 'the line of a request')
+    rejectBy(this.#refusing, line.count)
+    this.#finish()
+  }
+
+  /** Tells the line what its counter holds now, and which stores have failed. */
+  #tellLine (quotas: readonly QuotaOfRequest[]): void {
+    const { quota, demand } = this.#refusing
+    const { callerKey } = required(demand, 'the demand of a request that waits')
+    const line = quota.lines?.lineOf(callerKey)
+    for (const each of quotas) {
+      const { decision, acquisition } = each
+      const isOfLine = each.quota === quota && each.demand?.callerKey === callerKey
+      if (decision?.reason === 'store') line?.fail(each.quota.store)
+      else if (isOfLine && acquisition !== null) line?.note(countOf(acquisition))
+    }
+  }
+
+  /** Gives back what was counted for a request that does not wait any more. */
+  #giveBack (quotas: readonly QuotaOfRequest[]): void {
+    if (refusalAmong(quotas) !== null) return
+    const { closing } = this.#requester.server
+    for (const each of quotas) closing.waitFor(giveBackWhole(each, this.#requester))
+  }
+
+  /** Ends the wait with the decisions of now. */
+  #finish (): void {
+    this.#stop()
+    const waited = this.#elapsed
+    for (const each of this.#quotas) {
+      if (each.decision !== null) each.decision = { ...each.decision, waited }
+    }
+    this.#resolve({ quotas: this.#quotas, isAbandoned: false })
+  }
+
+  readonly #abandon = (): void => {
+    if (this.#hasEnded) return
+    this.#stop()
+    this.#resolve({ quotas: this.#quotas, isAbandoned: true })
+  }
+
+  #stop (): void {
+    this.#hasEnded = true
+    timers.clearTimeout(this.#timer)
+    const { response, signal } = this.#requester
+    response?.forget(this)
+    signal?.removeEventListener('abort', this.#abandon)
+    this.#refusing.quota.lines?.leave(this)
+    this.#publish(this.#refusing, -1, this.#elapsed / 1000)
+  }
+
+  /** @param seconds How long the request waited in all; null if it goes on waiting. */
+  #publish ({ quota }: QuotaOfRequest, change: 1 | -1, seconds: number | null): void {
+    if (!waitChanges.hasSubscribers) return
+    const { server } = this.#requester.server
+    const { name, unit } = quota
+    waitChanges.publish({ server, quota: name, unit, change, seconds } satisfies QuotaWaitChange)
+  }
+}
+
+/** Gives back what a quota counted for a request. Never rejects. */
+async function giveBackWhole (each: QuotaOfRequest, requester: Requester): Promise<void> {
+  const { quota, demand, acquisition } = each
+  if (demand === null || acquisition === null) return
+  const { granted, receipt } = acquisition
+  const held = demand.isEstimate ? granted : 0
+  await giveBack(quota.store, receipt, { count: granted, held }, requester)
+  quota.lines?.freed(demand.callerKey)
+}
