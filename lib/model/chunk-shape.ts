@@ -3,7 +3,7 @@ import { modelNames } from './model-name.js'
 import { reasoningNames, textNames } from './text.js'
 
 /** A chunk that was parsed, and the bytes of what the model wrote in it. */
-export interface MeasuredChunk {
+interface MeasuredChunk {
   readonly json: string
   readonly textBytes: number
 }
