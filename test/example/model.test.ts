@@ -212,7 +212,7 @@ for (const [what, usageOf, used] of [
   ['zeros until the last chunk', () => ({ total_tokens: 0 }), 42],
   ['what was used so far', (chunk: number) => ({ total_tokens: 12 + chunk }), 22]
 ] as const) {
-  t.test(`a server that sends ${what} is counted once, and no answer is free`, async (t) => {
+  t.test(`a server that sends ${what} is counted once, and no answer is free`, async () => {
     let isWhole = true
     const abandoned: Promise<unknown>[] = []
     answer((_request, response) => {

@@ -39,15 +39,6 @@ async function rowsOf (query: string): Promise<unknown[]> {
   return rows
 }
 
-const tables = ['llm_quota', 'llm_quota_places', 'llm_quota_once']
-
-t.test('an empty call is decided, and leaves nothing behind', async (t) => {
-  const driver = await createDriver()
-  const reply = await send(driver, callOf())
-  t.same(reply, { period: 1, applied: [], decided: [], standings: [] })
-  for (const table of tables) t.same(await rowsOf(`SELECT * FROM ${table}`), [], table)
-})
-
 checkDriver({
   createDriver,
   callers: async () => {
@@ -101,6 +92,35 @@ t.test('counters are deleted soon after their windows, and each call deletes 1,0
   t.same(left, [2_501, 1_501, 501, 1])
 })
 
+t.test('beside an old snapshot, a call reads nothing that earlier ones deleted', async (t) => {
+  const driver = await createDriver()
+  const pages: number[] = []
+  const explaining = driverOn({
+    query: async (text, values) => {
+      if (!text.includes('_decide"')) return await pool.query(text, values)
+      const { rows } = await pool.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`, values)
+      const [{ Plan: plan }] = rows[0]['QUERY PLAN']
+      pages.push(plan['Shared Hit Blocks'] + plan['Shared Read Blocks'])
+      return { rows: [] }
+    }
+  })
+  const other = await pool.connect()
+  t.teardown(() => {
+    other.release()
+  })
+  await other.query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM llm_quota')
+  const names = Array.from({ length: 900 }, (_, caller) => `caller ${caller}`)
+  for (let round = 0; round < 10; round++) {
+    const time = start + round * 121_000
+    await send(driver, asking(names.map((name) => demand(name)), { time }))
+    await send(driver, callOf({ time: time + 120_000 }))
+    await t.rejects(send(explaining, callOf({ time: time + 121_000 })), /no row with a column/)
+  }
+  await other.query('ROLLBACK')
+  const [first = NaN] = pages
+  t.ok(Math.max(...pages) < first + 100, `${pages} pages`)
+})
+
 t.test('a counter stays as long as its window, even if all others are deleted', async (t) => {
   const driver = await createDriver()
   const month = 2_678_400_000
@@ -113,6 +133,21 @@ t.test('a counter stays as long as its window, even if all others are deleted', 
   }
   t.same(await driver.inspect('default', start + 600_000), { trackedCallers: 2 }, 'bob has none')
   t.match(await ask('alice', month, start + month - 1), { count: 2 })
+})
+
+t.test('a window whose start can move stays until it could last be open', async (t) => {
+  const driver = await createDriver()
+  // The day that follows can start up to a day later.
+  const day = 86_400_000
+  const moving = { window: 2 * day, start: start - day + 1, end: start + 1 }
+  await decideOne(driver, asking([demand('alice', moving)]))
+  const left: unknown[] = []
+  const lasts = start + day + 1
+  for (const time of [lasts + 59_000, lasts + 60_000]) {
+    await send(driver, callOf({ time }))
+    left.push((await rowsOf('SELECT * FROM llm_quota')).length)
+  }
+  t.same(left, [1, 0])
 })
 
 t.test('the names of settlements are deleted with the counters that they settled', async (t) => {

@@ -16,7 +16,7 @@ import type { Acquisition, Demand } from '../../lib/store/store.js'
 import { callOf, named, send } from '../support/driver-checks.js'
 import { PostgresServer, startPostgres } from '../support/postgres-server.js'
 import { freePort } from '../support/redis-server.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
+import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const clients = 64
@@ -368,8 +368,11 @@ for (const mode of ['session', 'transaction', 'statement']) {
     const { counted, failed } = await storm(stores, { requests: 20, demands: anyOf(20, 25) })
     t.equal(failed, 0)
     t.same([...counted.values()], Array(20).fill(25))
-    const { rows } = await pool.query('SHOW synchronous_commit')
-    t.same(rows, [{ synchronous_commit: 'on' }])
+    const { receipt } = await acquireOne(required(stores[0], 'a store'), 'once', estimate(5))
+    const less = { count: 3, held: 5 }
+    const applied = stores.map((store) => store.settle(receipt, less, 'job'))
+    t.same((await Promise.all(applied)).sort(), [false, false, false, true])
+    t.match(await stores[1]?.peek(demand('once', estimate())), { count: 2, held: 0 })
   })
 }
 

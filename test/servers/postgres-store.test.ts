@@ -225,9 +225,9 @@ t.test('no setting and no lock outlasts a statement', async (t) => {
     )
     return rows
   }
+  const before = await settings()
   const { store } = await createStore({ pool })
   const { receipt } = await acquireOne(store, 'alice', estimate(2))
-  const before = await settings()
   await store.settle(receipt, { count: 1, held: 2 })
   await store.peek(demand('alice'))
   await store.list('default')

@@ -3,11 +3,8 @@
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
-import { adaptClient } from '../../lib/store/redis/clients.js'
 import { Keys } from '../../lib/store/redis/keys.js'
-import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { callOf, send } from '../support/driver-checks.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
 import { acquireOne, place } from '../support/told-store.js'
 
@@ -37,13 +34,6 @@ function start (t: Test) {
     other
   }
 }
-
-t.test('an empty call is decided, and leaves nothing behind', async (t) => {
-  const driver = new RedisDriver(adaptClient(client), keys, Infinity)
-  const reply = await send(driver, callOf())
-  t.same(reply, { period: 1, applied: [], decided: [], standings: [] })
-  t.same(await client.keys('*'), [])
-})
 
 t.test('every ended place of a caller is removed, a thousand with each call', async (t) => {
   const { clock, one: ended, other } = start(t)

@@ -115,6 +115,13 @@ async function countPlaces (driver: Driver, callerKey: string, time = start): Pr
 export function checkDriver (server: CheckedServer): void {
   const createDriver = (cap?: number): Promise<Driver> => server.createDriver(cap)
 
+  t.test('an empty call is decided, and leaves nothing behind', async (t) => {
+    const driver = await createDriver()
+    const reply = await send(driver, callOf())
+    t.same(reply, { period: 1, applied: [], decided: [], standings: [] })
+    t.same(await server.callers(), [])
+  })
+
   t.test('a place is counted, and nothing is left behind when it is free again', async (t) => {
     const driver = await createDriver()
     t.match(await decideOne(driver, taking('one:1:0', place('alice', 2))), {
@@ -211,6 +218,16 @@ export function checkDriver (server: CheckedServer): void {
     t.match(await take('two:2:0', ended), { admitted: true, count: 1 })
   })
 
+  t.test('a caller is counted while any of its places is not free', async (t) => {
+    const driver = await createDriver()
+    const renewed = [named('alice', 'one:1:0'), named('alice', 'one:1:1')]
+    await send(driver, callOf({ renewed }))
+    for (const [freed, trackedCallers] of [[renewed[0], 1], [renewed[1], 0]] as const) {
+      await send(driver, callOf({ freed: freed === undefined ? [] : [freed] }))
+      t.same(await driver.inspect(streams, start), { trackedCallers })
+    }
+  })
+
   t.test('a caller is listed and counted until its last place ends', async (t) => {
     const driver = await createDriver()
     const renewed = [named('alice', 'killed:1:0'), named('bob', 'killed:1:1')]
@@ -236,6 +253,18 @@ export function checkDriver (server: CheckedServer): void {
     await server.losePlaces()
     await send(driver, callOf({ renewed, time: start + 60_000 }))
     t.equal(await countPlaces(driver, 'alice', start + 60_000), 1, 'it was lost')
+  })
+
+  t.test('a place that had ended or was lost is renewed before requests are decided', async (t) => {
+    const driver = await createDriver()
+    await send(driver, callOf({ renewed: [named('alice', 'one:1:0')] }))
+    const ended = start + 30_000
+    await send(driver, callOf({ renewed: [named('alice', 'one:1:1')], time: ended - 1 }))
+    const renewed = ['one:1:0', 'one:1:2'].map((name) => named('alice', name))
+    const asked = taking('two:1:0', place('alice', 3), { renewed, time: ended })
+    t.match(await decideOne(driver, asked), { admitted: false, count: 3 })
+    t.equal(await countPlaces(driver, 'alice', ended + 29_998), 3)
+    t.equal(await countPlaces(driver, 'alice', ended + 29_999), 2)
   })
 
   t.test('a call frees, renews and settles before it decides on its requests', async (t) => {
@@ -335,6 +364,22 @@ export function checkDriver (server: CheckedServer): void {
     t.match(await read(driver, estimate, second), { count: 50, held: 0 })
   })
 
+  t.test('what was admitted is held in its period of ten minutes and the next', async (t) => {
+    const driver = await createDriver()
+    const estimate = demandOf('alice', { limit: 100, most: 10, isEstimate: true, window: 1e9 })
+    for (const [time, held] of [
+      [start, 10],
+      [2 * periodLength - 1, 20],
+      [2 * periodLength, 30],
+      [3 * periodLength, 20],
+      [5 * periodLength, 10]
+    ] as const) {
+      t.match(await decideOne(driver, asking([estimate], { time })), { held }, `at ${time}`)
+    }
+    t.match(await read(driver, estimate, 6 * periodLength), { count: 50, held: 10 })
+    t.match(await read(driver, estimate, 7 * periodLength), { count: 50, held: 0 })
+  })
+
   t.test('several settlements of a window in a call lower it by their sum', async (t) => {
     const driver = await createDriver()
     const estimate = demandOf('alice', { limit: 100, most: 40, isEstimate: true })
@@ -368,6 +413,14 @@ export function checkDriver (server: CheckedServer): void {
     t.match(await read(driver, estimate), { count: 9 })
     t.same(await settle(named('four', windowId + 1)), [false], 'another window')
     t.same(await settle(named('four')), [true], 'of which the name is not remembered')
+  })
+
+  t.test('a demand that can use nothing has room below the limit, and none at it', async (t) => {
+    const driver = await createDriver()
+    const demand = demandOf('alice', { limit: 3, least: 0, most: 2 })
+    t.match(await decideOne(driver, asking([demand])), { admitted: true, granted: 2, count: 2 })
+    t.match(await decideOne(driver, asking([demand])), { admitted: true, granted: 1, count: 3 })
+    t.match(await decideOne(driver, asking([demand])), { admitted: false, granted: 0, count: 3 })
   })
 
   t.test('demands of one unit are granted alike', async (t) => {
@@ -474,6 +527,14 @@ export function checkDriver (server: CheckedServer): void {
     await driver.forget('default', 'bob', start)
     t.equal(await read(driver, demandOf('frank')), null, 'a counter of its own')
     t.match(await decideOne(driver, asking([demandOf('frank')])), { count: 1, overflow: false })
+  })
+
+  t.test('to forget a caller removes its counter in one quota, and no other', async (t) => {
+    const driver = await createDriver()
+    const ofAlice = [demandOf('alice'), demandOf('alice', { counters: 'other' })]
+    await send(driver, asking([...ofAlice, demandOf('bob')]))
+    await driver.forget('default', 'alice', start)
+    t.same(await server.callers(), ['default bob', 'other alice'])
   })
 
   t.test('callers whose windows have been over for a minute count in no cap', async (t) => {

@@ -27,6 +27,12 @@ export interface RunningService {
 const settings =
   /^(HOST|PORT|LOG_LEVEL|JWT_SECRET|REDIS_URL|DATABASE_URL|METRICS|MODEL_|SERVICE_RATE)/
 
+/**
+ * The start of the latest service. They start one after another, because each reads its settings
+ * from the environment of the process.
+ */
+let starting: Promise<unknown> = Promise.resolve()
+
 /** Starts the service with the given environment, and closes it after the test. */
 export async function startService (
   t: Test,
@@ -40,11 +46,15 @@ export async function startService (
       done()
     }
   })
-  for (const name of Object.keys(process.env)) {
-    if (settings.test(name)) Reflect.deleteProperty(process.env, name)
-  }
-  Object.assign(process.env, environment)
-  const app = await createService({ log: stream, ...(clock && { clock }) })
+  const created = starting.then(async () => {
+    for (const name of Object.keys(process.env)) {
+      if (settings.test(name)) Reflect.deleteProperty(process.env, name)
+    }
+    Object.assign(process.env, environment)
+    return createService({ log: stream, ...(clock && { clock }) })
+  })
+  starting = created.catch(() => {})
+  const app = await created
   t.teardown(() => app.close())
   await app.listen({ host: '127.0.0.1', port: 0 })
   const address = app.listeningOrigin
