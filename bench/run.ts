@@ -1,7 +1,7 @@
 // npm run bench [-- <part> ...]: measures, and prints the tables of docs/benchmarks.md. The parts
 // are memory, redis, instructions (of Redis) and postgres (the costs of a request), service
 // (requests a second), callers (bytes a caller), longest (the longest script and statement) and
-// meter (megabytes of a model's stream a second).
+// meter (instructions of a model's stream).
 import { measureCallers } from './callers.js'
 import { measureLongest } from './longest.js'
 import { measureMemory } from './memory.js'

@@ -6,9 +6,10 @@ import { propertyOf } from './counts.js'
 import { closeJson } from './cut-json.js'
 import { isLastChunk, isPartial } from './ending.js'
 import { isCheapToParse } from './json-nesting.js'
+import { modelOf } from './model-name.js'
 import { UsageReader } from './reader.js'
 import { TextCounter } from './text.js'
-import { modelOf, type ModelUsage } from './usage.js'
+import type { ModelUsage } from './usage.js'
 
 /** The data with which OpenAI's API ends a stream. */
 const lastData = '[DONE]'

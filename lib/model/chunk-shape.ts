@@ -1,9 +1,9 @@
 import { reasonNames } from './ending.js'
+import { modelNames } from './model-name.js'
 import { reasoningNames, textNames } from './text.js'
-import { modelNames } from './usage.js'
 
 /** A chunk that was parsed, and the bytes of what the model wrote in it. */
-export interface MeasuredChunk {
+interface MeasuredChunk {
   readonly json: string
   readonly textBytes: number
 }

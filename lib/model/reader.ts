@@ -1,6 +1,7 @@
 import { entriesOf, isObject } from '../option-checks.js'
 import { greaterOf, propertyOf, sumOfCounts, type TokenCounts } from './counts.js'
-import { countsOfUsage, modelOf, usageOf, type ModelUsage } from './usage.js'
+import { modelOf } from './model-name.js'
+import { countsOfUsage, usageOf, type ModelUsage } from './usage.js'
 
 /**
  * Reads the usage from the parsed chunks of one stream of a model: that of any API that `usageOf`

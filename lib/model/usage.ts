@@ -1,5 +1,4 @@
 import { entriesOf, isNatural, isObject } from '../option-checks.js'
-import { ignoreRejection, isPromise } from '../promises.js'
 import {
   countsIn,
   greaterOf,
@@ -8,6 +7,8 @@ import {
   type BesideUsage,
   type TokenCounts
 } from './counts.js'
+import { deepest, holdersIn, readIn } from './holders.js'
+import { modelOf } from './model-name.js'
 
 /**
  * What a model used, as reported by its API: numbers of tokens. `total` is at least `input` and
@@ -69,9 +70,6 @@ function withTotal (usage: ModelUsage): ModelUsage | null {
   return total > 0 && isNatural(total) ? { ...usage, total } : null
 }
 
-/** How deep objects that hold a usage can be nested. Bounded, as an object can contain itself. */
-const deepest = 3
-
 /** Returns the last usage of an array, as Gemini streams one: each element has the usage so far. */
 function usageOfLast (elements: readonly unknown[]): ModelUsage | null {
   const statesUsage = (each: unknown): boolean =>
@@ -118,31 +116,6 @@ function usagesIn (value: object): object[] {
   // Kimi states it in a choice of the last chunk.
   if (Array.isArray(choices) && isObject(choices[0])) usages.push(readIn(choices[0], 'usage'))
   return [value, ...usages.filter(isObject)]
-}
-
-/** Returns the objects of a value in which an API states a usage. A model writes none of them. */
-function holdersIn (value: object): object[] {
-  const type = readIn(value, 'type') ?? readIn(value, 'event_type')
-  const isLineOfBatch = readIn(value, 'custom_id') != null
-  const holders = [
-    readIn(value, 'message'), // Anthropic's message_start
-    readIn(value, 'delta'), // Cohere's message-end
-    readIn(value, 'interaction'), // Gemini's interactions
-    readIn(value, 'x_groq')
-  ]
-  // Events of OpenAI's and Cohere's, and a line of OpenAI's batches. Elsewhere, such as in
-  // Cloudflare's JSON mode, it is what a model wrote.
-  if (typeof type === 'string' || isLineOfBatch) holders.push(readIn(value, 'response'))
-  // A response in a line of OpenAI's batches.
-  if (readIn(value, 'status_code') != null) holders.push(readIn(value, 'body'))
-  // A line of Anthropic's batches, LM Studio's last event, and Cloudflare. Elsewhere, it is the
-  // result of a tool.
-  if (isLineOfBatch || type === 'chat.end' || typeof readIn(value, 'success') === 'boolean') {
-    holders.push(readIn(value, 'result'))
-  }
-  // Converse streams an object with nothing else. Other bodies hold what a client sent there.
-  if (Object.keys(value).length === 1) holders.push(readIn(value, 'metadata'))
-  return holders.filter(isObject)
 }
 
 /** Returns the counts of what an API states as a usage. */
@@ -207,38 +180,4 @@ function isEmbeddings (value: object): boolean {
 
 function asInput (counts: TokenCounts): TokenCounts {
   return { ...counts, input: counts.total - counts.output }
-}
-
-/** Names under which APIs state the model. */
-export const modelNames = ['model', 'modelVersion', 'modelId', 'model_version', 'model_id']
-
-/** Returns the name of the model that a value states; null if it states none. */
-export function modelOf (value: object, depth = deepest): string | null {
-  for (const name of modelNames) {
-    const model = readIn(value, name)
-    // The AI SDK 7 has an object.
-    const modelName = isObject(model) ? readIn(model, 'modelId') : model
-    if (typeof modelName === 'string' && modelName !== '') return modelName
-  }
-  if (depth === 0) return null
-  const steps = readIn(value, 'steps')
-  const lastStep: unknown = Array.isArray(steps) ? steps.at(-1) : undefined
-  // The AI SDK names it in the response of a result or step.
-  const holders = [...holdersIn(value), readIn(value, 'response'), lastStep]
-  for (const holder of holders.filter(isObject)) {
-    const model = modelOf(holder, depth - 1)
-    if (model !== null) return model
-  }
-  return null
-}
-
-/**
- * Returns a property of a value; undefined if it is a promise, as the results of streams of the AI
- * SDK have, which would end the process if it were rejected.
- */
-function readIn (value: object, name: string): unknown {
-  const property = propertyOf(value, name)
-  if (!isPromise(property)) return property
-  ignoreRejection(property)
-  return undefined
 }

@@ -1,5 +1,5 @@
 import type { Rules } from './rules.js'
-import { range, settle, simultaneous, type Steps } from './steps.js'
+import { lower, range, settle, simultaneous, type Steps } from './steps.js'
 import { all, jobs, later, streams, type TestQuota } from './test-quota.js'
 
 /** The rules of concurrent requests (docs/rules.md, "Concurrent requests"). */
@@ -9,11 +9,16 @@ export const placeRules: Rules = {
     placesOf(jobs)
   ],
 
-  'peek and list return the number of concurrent requests, and forget keeps them': () => {
+  'peek and list return the number of places, which forget and a settlement by 0 keep': () => {
     const first = streams.acquire(1)
     const second = streams.acquire(1)
     const read = [streams.peek(1), streams.list()]
-    return [read, first, second, read, streams.forget(1), read, settle(first), settle(second), read]
+    return [
+      [read, first, second, read],
+      [streams.forget(1), read],
+      [lower(first, { count: 0, held: 0 }), read],
+      [settle(first), settle(second), read]
+    ]
   },
 
   'frees each of many places once, also if they are settled together': () => {

@@ -30,11 +30,12 @@ export const settleRules: Rules = {
     quota.list()
   ],
 
-  'holds no more than it counts, and counts no less than 0, beyond the largest integer': (
+  'holds no more than it counts, and counts no less than 0, also beyond the largest integer': (
     quota
   ) => {
     const largest = quota.hold(1, unlimited)
     const other = quota.hold(1, 5)
+    const lowered = quota.hold(2, 6)
     return [
       largest,
       other,
@@ -42,7 +43,10 @@ export const settleRules: Rules = {
       quota.peek(1),
       quota.list(),
       settle(other),
-      quota.see(1)
+      quota.see(1),
+      lowered,
+      lower(lowered, { count: 4, held: 0 }),
+      quota.see(2)
     ]
   },
 

@@ -1,4 +1,4 @@
-// docs/rules.md, "Costs": what a meter does with bodies that no API sends. Their bytes pass all the
+// docs/rules.md, "Settlements": what a meter does with bodies that no API sends. Their bytes pass all the
 // same.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'

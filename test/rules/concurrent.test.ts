@@ -1,5 +1,4 @@
-// docs/rules.md, "Several quotas": concurrent requests. A place is freed exactly once, whatever
-// ends the response.
+// docs/rules.md, "Concurrent requests": a place is freed exactly once, whatever ends the response.
 import { once } from 'node:events'
 import { connect as connectHttp2, constants } from 'node:http2'
 import { connect, type Socket } from 'node:net'

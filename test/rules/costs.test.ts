@@ -1,4 +1,5 @@
-// docs/rules.md, "Costs": what a request counts when it is admitted, while it runs, and in the end.
+// docs/rules.md, "Costs" and "Settlements": what a request counts when it is admitted, while it
+// runs, and in the end.
 import { setImmediate as soon } from 'node:timers/promises'
 import t from 'tap'
 import {
@@ -24,8 +25,8 @@ interface Costs {
   readonly unreported?: number | OfRequest<number>
 }
 
-/** A service with a quota of tokens, its log, and what the quota has counted for a caller. */
-async function createTokenHost (costs: Costs = {}, tokens = 100, store?: QuotaStore) {
+/** A server with a quota of tokens, its log, and what the quota has counted for a caller. */
+async function createTokenServer (costs: Costs = {}, tokens = 100, store?: QuotaStore) {
   const host = await createServer({
     quotas: { tokens: { perMinute: { tokens }, ...costs } },
     ...(store && { store })
@@ -150,7 +151,7 @@ for (const [what, { cost = 0, unreported }, admitted, steps] of orders) {
   t.test(`a request counts ${what}`, async (t) => {
     const costOf: OfRequest<number> = (request) =>
       request.headers['x-beside'] === 'yes' ? 20 : typeof cost === 'number' ? cost : cost(request)
-    const { begin, clock, counted, log } = await createTokenHost({
+    const { begin, clock, counted, log } = await createTokenServer({
       cost: costOf,
       ...(unreported !== undefined && { unreported })
     })
@@ -171,7 +172,7 @@ for (const [what, { cost = 0, unreported }, admitted, steps] of orders) {
 t.test(
   'an estimate keeps parallel requests within the limit, and a report is not bounded',
   async (t) => {
-    const { begin, statuses, counted } = await createTokenHost({ cost: 4 }, 10)
+    const { begin, statuses, counted } = await createTokenServer({ cost: 4 }, 10)
     const running = [await begin(), await begin()]
     t.same(await statuses(1), [429])
     for (const { request, end } of running) {
@@ -351,7 +352,7 @@ t.test(
     'other units of it count',
   async (t) => {
     for (const amount of [-1, 1.5, NaN, Infinity, 2 ** 53, '5', 5n, true, () => 5]) {
-      const { begin, counted, log } = await createTokenHost({ unreported: 7 })
+      const { begin, counted, log } = await createTokenServer({ unreported: 7 })
       const { request, end } = await begin()
       for (const amounts of [amount, { tokens: amount }]) {
         await t.resolves(Reflect.apply(request.quota.charge, request.quota, [amounts]))
@@ -429,7 +430,7 @@ t.test('charge never rejects, whatever it gets for amounts, and handles promises
   amounts.push(async () => failing())
   amounts.push(() => ({ tokens: Promise.reject(new Error('of the host')) }))
   for (const [index, amountOf] of amounts.entries()) {
-    const { app, begin, counted, log } = await createTokenHost({ cost: 1, unreported: 7 })
+    const { app, begin, counted, log } = await createTokenServer({ cost: 1, unreported: 7 })
     const { request, end } = await begin()
     const permit = await app.quotaAcquire(request, { tokens: 0 })
     const what = `the amounts ${index}`
@@ -497,7 +498,7 @@ t.test('giving a request back to a store that cannot settle is an error in the l
 
 t.test('a request that ends without a report is warned of, once a minute', async (t) => {
   const time = virtualPerformance(t)
-  const { begin, log } = await createTokenHost({ cost: 4 })
+  const { begin, log } = await createTokenServer({ cost: 4 })
   const rows: [later: number, isReported: boolean, number][] = [
     [0, true, 0],
     [0, false, 1],
@@ -534,7 +535,7 @@ for (const [store, create] of [
         return 9
       }
       const costs = { cost: 4, unreported }
-      const { app, log, counted } = await createTokenHost(costs, 100, create())
+      const { app, log, counted } = await createTokenServer(costs, 100, create())
       const route = { config: { quota: 'tokens' }, exposeHeadRoute: false }
       app.get('/callback', route, (request, reply) => {
         setImmediate(() => {
@@ -558,7 +559,7 @@ for (const [store, create] of [
 
 t.test('where unreported is given, a request that reports nothing is not warned of', async (t) => {
   for (const unreported of [0, 3, () => 2]) {
-    const { begin, log } = await createTokenHost({ cost: 4, unreported })
+    const { begin, log } = await createTokenServer({ cost: 4, unreported })
     await (await begin()).end()
     t.same(log.problems(), [])
   }
@@ -566,7 +567,7 @@ t.test('where unreported is given, a request that reports nothing is not warned 
 
 t.test('a report made while the store decides is counted if the request is admitted', async (t) => {
   const store = new RemoteStore()
-  const { app, begin, counted } = await createTokenHost({ cost: 5 }, 100, store)
+  const { app, begin, counted } = await createTokenServer({ cost: 5 }, 100, store)
   let reported: Promise<void> | undefined
   store.waits = 'acquire'
   app.addHook('onRequest', async (request) => {
@@ -584,7 +585,7 @@ t.test('a report made while the store decides is counted if the request is admit
 })
 
 t.test('a report is fulfilled when the store has counted it', async (t) => {
-  const { begin, counted } = await createTokenHost({ cost: 5 }, 100, new RemoteStore())
+  const { begin, counted } = await createTokenServer({ cost: 5 }, 100, new RemoteStore())
   const { request, end } = await begin()
   await request.quota.charge(8)
   t.equal(await counted(), 8)
@@ -606,7 +607,7 @@ for (const [fails, count, later] of failures) {
       `asked again: ${fails}`,
     async (t) => {
       const store = new RemoteStore()
-      const { begin, counted, log } = await createTokenHost({ cost: 5 }, 100, store)
+      const { begin, counted, log } = await createTokenServer({ cost: 5 }, 100, store)
       const { request, end } = await begin()
       store.fails = fails
       const { calls } = store

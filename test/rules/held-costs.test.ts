@@ -52,11 +52,13 @@ t.test('what is granted is held until the permit ends, and is used from then on'
 })
 
 t.test('requests are used when they are admitted, and nothing of them is held', async (t) => {
-  const { begin, standings } = await createServer({ quotas: { batch: { perMinute: 10, cost: 4 } } })
-  const { request, end } = await begin()
-  matchExactly(t, request.quota.decisions[0], { granted: 4, count: 4, held: 0 })
-  await end()
-  matchExactly(t, await standings(['batch']), [{ count: 4, held: 0 }])
+  for (const cost of [4, 0]) {
+    const { begin, standings } = await createServer({ quotas: { batch: { perMinute: 10, cost } } })
+    const { request, end } = await begin()
+    matchExactly(t, request.quota.decisions[0], { granted: cost, count: cost, held: 0 })
+    await end()
+    matchExactly(t, await standings(['batch']), [{ count: cost, held: 0 }])
+  }
 })
 
 t.test('all places that are taken are held', async (t) => {

@@ -1,4 +1,4 @@
-// docs/rules.md, "Several quotas": shadow quotas are decided by themselves, after all others.
+// docs/rules.md, "Decision": shadow quotas are decided by themselves, after all others.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { mock } from 'node:test'
 import t from 'tap'

@@ -1,4 +1,4 @@
-// docs/rules.md, "Several quotas": the days, weeks and months of a time zone.
+// docs/rules.md, "Time zones": the days, weeks and months of a time zone.
 import t, { type Test } from 'tap'
 import {
   localAuthentication,

@@ -1,5 +1,4 @@
-// docs/rules.md, "Several quotas": on which day, and at what time of it, windows of a time zone
-// begin.
+// docs/rules.md, "Time zones": on which day, and at what time of it, windows begin.
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import quotaPlugin, {

@@ -1,6 +1,6 @@
 // One call of the Redis driver: the checks of every driver.
 import t from 'tap'
-import { adaptClient } from '../../lib/store/redis/clients.js'
+import { adaptClient } from '../../lib/store/redis/adapt-client.js'
 import { Keys } from '../../lib/store/redis/keys.js'
 import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
 import { checkDriver } from '../support/driver-checks.js'

@@ -2,7 +2,8 @@
 // becomes of it when a call fails. Without promises, timers or servers.
 import t from 'tap'
 import { required } from '../../lib/required.js'
-import { CallQueue, type CallContent, type SentCall } from '../../lib/store/shared/call-queue.js'
+import type { CallContent, SentCall } from '../../lib/store/shared/batch.js'
+import { CallQueue } from '../../lib/store/shared/call-queue.js'
 import type { Decided, NamedPlace, Reply, Settlement } from '../../lib/store/shared/driver.js'
 import type { Ended } from '../../lib/store/shared/waiting.js'
 import type { Acquisitions, Demand } from '../../lib/store/store.js'

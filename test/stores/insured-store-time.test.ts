@@ -27,6 +27,7 @@ class QueuedStore implements QuotaStore {
   readonly memory: MemoryQuotaStore
   readonly #queue: (() => void)[] = []
   isRemembered = false
+  hasFailed = false
 
   constructor (clock: VirtualClock) {
     this.memory = new MemoryQuotaStore({ clock: clock.now })
@@ -36,6 +37,7 @@ class QueuedStore implements QuotaStore {
     await new Promise<void>((resolve) => {
       this.#queue.push(resolve)
     })
+    if (this.hasFailed) throw new Error('no connection')
     const decided = this.memory.acquire(demands)
     if (!this.isRemembered) return decided
     return decided.map((each) => ({ ...each, isRemembered: true }))
@@ -104,20 +106,25 @@ t.test('all that wait use the fallback when a primary that answered is silent', 
   t.equal(store.state, 'fallback')
 })
 
-t.test('what a primary remembers is no sign that its server answers', async (t) => {
-  const clock = new VirtualClock()
-  const primary = new QueuedStore(clock)
-  const { store } = insure({ primary }, clock)
-  primary.memory.acquire([demand('a', { limit: 1 })])
-  primary.isRemembered = true
-  const asked = Promise.all([1, 2, 3].map(() => store.acquire([demand('a', { limit: 1 })])))
-  await pass(clock, 20)
-  primary.answerNext()
-  await pass(clock, 20)
-  await answered(clock, asked)
-  t.same(store.decisions, { primary: 1, fallback: 2 })
-  t.ok(clock.now() < 50)
-})
+for (const [what, manner, decisions] of [
+  ['what a primary remembers', { isRemembered: true }, { primary: 1, fallback: 2 }],
+  ['a call that fails', { hasFailed: true }, { primary: 0, fallback: 3 }]
+] as const) {
+  t.test(`${what} is no sign that the server of a primary answers`, async (t) => {
+    const clock = new VirtualClock()
+    const primary = new QueuedStore(clock)
+    const { store } = insure({ primary }, clock)
+    primary.memory.acquire([demand('a', { limit: 1 })])
+    Object.assign(primary, manner)
+    const asked = Promise.all([1, 2, 3].map(() => store.acquire([demand('a', { limit: 1 })])))
+    await pass(clock, 20)
+    primary.answerNext()
+    await pass(clock, 20)
+    await answered(clock, asked)
+    t.same(store.decisions, decisions)
+    t.ok(clock.now() < 50)
+  })
+}
 
 t.test('standings are no sign that decisions are answered', async (t) => {
   const clock = new VirtualClock()
@@ -132,8 +139,8 @@ t.test('standings are no sign that decisions are answered', async (t) => {
     await store.peek?.(demand('a'))
     await pass(clock, 5)
   }
-  await answered(clock, asked)
   t.equal(store.state, 'fallback')
+  await answered(clock, asked)
 })
 
 t.test('a result that is read within a few turns after the timeout is used', async (t) => {

@@ -225,18 +225,20 @@ t.test('a call without a reply fails after 2.5 s, and what it counted is given b
   })
   subject.ask('alice', estimate(3))
   subject.ask('alice', place())
+  subject.ask('alice')
   await turns()
   await subject.pass(2_450)
   t.same(subject.ended, [])
   await subject.pass(50)
   const message = 'alice: no response within 2500 ms'
-  t.same(subject.ended, [message, message])
+  t.same(subject.ended, [message, message, message])
   const late = reply
   subject.run = (call) => subject.server.decide(call)
   late()
   await subject.pass(1_000)
   t.match(subject.server.count(demand('alice', estimate())), { count: 0, held: 0 })
   t.match(subject.server.count(demand('alice', place())), { count: 0 })
+  t.match(subject.server.count(demand('alice')), { count: 0 })
 })
 
 t.test('a stall of the event loop is no failure of the server', async (t) => {

@@ -294,7 +294,7 @@ const faults: Record<string, Record<string, Fault>> = {
     }),
     'races for a place': racing((_, { window }) => window === null)
   },
-  'peek and list return the number of concurrent requests, and forget keeps them': {
+  'peek and list return the number of places, which forget and a settlement by 0 keep': {
     'forget frees places': (store) => ({
       forget (counters, callerKey) {
         store.quotaOf(counters).counters.delete(callerKey)

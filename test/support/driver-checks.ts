@@ -218,6 +218,16 @@ export function checkDriver (server: CheckedServer): void {
     t.match(await take('two:2:0', ended), { admitted: true, count: 1 })
   })
 
+  t.test('a caller is counted while any of its places is not free', async (t) => {
+    const driver = await createDriver()
+    const renewed = [named('alice', 'one:1:0'), named('alice', 'one:1:1')]
+    await send(driver, callOf({ renewed }))
+    for (const [freed, trackedCallers] of [[renewed[0], 1], [renewed[1], 0]] as const) {
+      await send(driver, callOf({ freed: freed === undefined ? [] : [freed] }))
+      t.same(await driver.inspect(streams, start), { trackedCallers })
+    }
+  })
+
   t.test('a caller is listed and counted until its last place ends', async (t) => {
     const driver = await createDriver()
     const renewed = [named('alice', 'killed:1:0'), named('bob', 'killed:1:1')]
@@ -243,6 +253,18 @@ export function checkDriver (server: CheckedServer): void {
     await server.losePlaces()
     await send(driver, callOf({ renewed, time: start + 60_000 }))
     t.equal(await countPlaces(driver, 'alice', start + 60_000), 1, 'it was lost')
+  })
+
+  t.test('a place that had ended or was lost is renewed before requests are decided', async (t) => {
+    const driver = await createDriver()
+    await send(driver, callOf({ renewed: [named('alice', 'one:1:0')] }))
+    const ended = start + 30_000
+    await send(driver, callOf({ renewed: [named('alice', 'one:1:1')], time: ended - 1 }))
+    const renewed = ['one:1:0', 'one:1:2'].map((name) => named('alice', name))
+    const asked = taking('two:1:0', place('alice', 3), { renewed, time: ended })
+    t.match(await decideOne(driver, asked), { admitted: false, count: 3 })
+    t.equal(await countPlaces(driver, 'alice', ended + 29_998), 3)
+    t.equal(await countPlaces(driver, 'alice', ended + 29_999), 2)
   })
 
   t.test('a call frees, renews and settles before it decides on its requests', async (t) => {
@@ -391,6 +413,14 @@ export function checkDriver (server: CheckedServer): void {
     t.match(await read(driver, estimate), { count: 9 })
     t.same(await settle(named('four', windowId + 1)), [false], 'another window')
     t.same(await settle(named('four')), [true], 'of which the name is not remembered')
+  })
+
+  t.test('a demand that can use nothing has room below the limit, and none at it', async (t) => {
+    const driver = await createDriver()
+    const demand = demandOf('alice', { limit: 3, least: 0, most: 2 })
+    t.match(await decideOne(driver, asking([demand])), { admitted: true, granted: 2, count: 2 })
+    t.match(await decideOne(driver, asking([demand])), { admitted: true, granted: 1, count: 3 })
+    t.match(await decideOne(driver, asking([demand])), { admitted: false, granted: 0, count: 3 })
   })
 
   t.test('demands of one unit are granted alike', async (t) => {

@@ -40,7 +40,10 @@ export default createPlugin(
           operations,
           perMinute: { tokens: 0 },
           // As much of it as there is room for, so that it fits into any limit.
-          cost: (request) => ({ least: 1, most: mostTokens(textOf(request), isRemote) })
+          cost: (request: OperationRequest) => ({
+            least: 1,
+            most: mostTokens(textOf(request), isRemote)
+          })
         },
         concurrency: { operations, concurrent: 0, wait: 10_000 }
       }
@@ -52,9 +55,15 @@ export default createPlugin(
   { name: 'quota', dependencies: ['authentication', 'shared'] }
 )
 
-function textOf ({ body, query }: FastifyRequest): string {
-  const { businessText = '' } = Object(body ?? query)
-  return String(businessText)
+/** A request of an operation, whose schema has checked that it has a text. */
+type OperationRequest = FastifyRequest<{
+  Body: { businessText: string } | undefined
+  Querystring: { businessText: string }
+}>
+
+function textOf ({ body, query }: OperationRequest): string {
+  const { businessText } = body ?? query
+  return businessText
 }
 
 /** Counted until the model has reported its tokens, and for good if it does not. */

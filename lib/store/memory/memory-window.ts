@@ -126,11 +126,11 @@ export class MemoryWindow {
    * Takes back a part of what was counted, and of what was held.
    *
    * @param period The period that admitted it. If it no longer holds, only the count changes.
-   * @param once If given, a second settlement with this text and period changes nothing.
+   * @param once If given, a second settlement with this text changes nothing.
    * @returns Whether it was applied.
    */
   settle ({ count, held }: Settled, period: number, once: string | undefined): boolean {
-    if (once !== undefined && !this.#isFirst(`${period} ${once}`)) return false
+    if (once !== undefined && !this.#isFirst(once)) return false
     this.count = Math.max(0, this.count - count)
     if (period === this.#period) this.#held = Math.max(0, this.#held - held)
     if (period === this.#period - 1) this.#heldBefore = Math.max(0, this.#heldBefore - held)

@@ -1,6 +1,7 @@
 import { assertOptions, checkThat } from '../../option-checks.js'
 import { sharedChecks, SharedStore, type SharedQuotaStoreOptions } from '../shared/shared-store.js'
-import { adaptClient, type SupportedRedisClient } from './clients.js'
+import { adaptClient } from './adapt-client.js'
+import type { SupportedRedisClient } from './clients.js'
 import { Keys } from './keys.js'
 import { RedisDriver } from './redis-driver.js'
 

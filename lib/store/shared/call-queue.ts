@@ -1,18 +1,17 @@
 import { required } from '../../required.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Acquisitions, Demand, QuotaCount } from '../store.js'
-import type { Duty, DutyResult } from './duties.js'
-import type { Call, NamedPlace, Reply, RequestOfCall, Settlement } from './driver.js'
+import { Batch, contentOf, placesOf, type SentCall } from './batch.js'
+import type { NamedPlace, Reply, RequestOfCall, Settlement } from './driver.js'
+import type { DutyResult } from './duties.js'
 import { GivenBack, type GivenBackLimits } from './given-back.js'
 import { HeldPlaces, placeDuration } from './held-places.js'
 import { acquisitionsOf, readReceipt, settlementOf } from './receipts.js'
-import { counterName, overflowRow, storedName } from './stored-names.js'
+import { countersOf, counterName, storedName } from './stored-names.js'
 import {
   rejectAsked,
   WaitingRequests,
-  type DecidedRequest,
-  type WaitingRequest,
-  type WaitingStanding
+  type DecidedRequest
 } from './waiting-requests.js'
 import { nobody, rejectAll, resolveAll, type Ended } from './waiting.js'
 
@@ -27,32 +26,6 @@ const expiryInterval = 1_000
  * one, the next attempt can succeed in a moment.
  */
 export type FailureKind = 'try-again' | 'not-run' | 'unknown'
-
-/** What was taken out of the queue for one call. */
-class Batch {
-  readonly freed: Duty<NamedPlace>[] = []
-  readonly renewed = new Set<NamedPlace>()
-  readonly settlements: Duty<Settlement>[] = []
-  readonly requests: WaitingRequest[] = []
-  readonly standings: WaitingStanding[] = []
-  left = 0
-
-  get isEmpty (): boolean {
-    const duties = this.freed.length + this.renewed.size + this.settlements.length
-    return duties + this.requests.length + this.standings.length === 0
-  }
-}
-
-/** What a call does, without the numbers that are the same for all calls. */
-export type CallContent = Pick<
-  Call, 'freed' | 'renewed' | 'settlements' | 'requests' | 'standings'
->
-
-/** A call that was taken out of the queue, and when it was sent. */
-export interface SentCall {
-  readonly content: CallContent
-  readonly sentAt: number
-}
 
 interface QueueOptions {
   /** As `Driver.mostDemands`. */
@@ -196,37 +169,18 @@ export class CallQueue {
     }
   }
 
-  /**
-   * The call has failed, or could not be sent. What can be sent again waits: places to be freed,
-   * which can be done twice; settlements, if nothing has run; and requests, if the next attempt can
-   * succeed in a moment.
-   */
+  /** The call has failed, or could not be sent. */
   failed (kind: FailureKind, error: unknown): void {
     const batch = this.#batch
     const sent = this.#sent
     this.#endCall()
     this.#hasFailed = true
-    if (kind === 'unknown') {
-      this.#isSuspect = true
-      for (const { ended } of [...batch.freed, ...batch.settlements]) rejectAll(ended, error)
-      // Nobody waits for these any more.
-      const freed = batch.freed.map((duty) => ({ ...duty, ended: [] }))
-      this.#givenBack.addAgain({ freed, settlements: [] })
-      // The call may have taken places.
-      for (const request of sent?.content.requests ?? []) {
-        for (const place of placesOf(request)) this.addFreed(place, nobody)
-      }
+    if (sent === null) {
+      if (kind !== 'try-again') this.#asked.rejectAll(error)
+    } else if (kind === 'unknown') {
+      this.#giveUp(batch, sent, error)
     } else {
-      this.#givenBack.addAgain(batch)
-    }
-    if (kind === 'try-again') {
-      this.#asked.putBack(batch)
-    } else if (sent === null) {
-      this.#asked.rejectAll(error)
-    } else {
-      rejectAsked(batch, error)
-      // In a call without a request, those wait who cannot be decided before a settlement.
-      if (batch.requests.length === 0) this.#asked.rejectFirst(batch.left, error)
+      this.#putBack(batch, kind, error)
     }
     this.#givenBack.bound()
     this.#expire(error)
@@ -246,6 +200,33 @@ export class CallQueue {
         this.addSettlement(settlementOf(read.counted, less, null), nobody)
       }
     }
+  }
+
+  /** Nothing of the call has run: its duties wait, and its requests, if they can be tried again. */
+  #putBack (batch: Batch, kind: 'try-again' | 'not-run', error: unknown): void {
+    this.#givenBack.addAgain(batch)
+    if (kind === 'try-again') this.#asked.putBack(batch)
+    else this.#rejectAsked(batch, error)
+  }
+
+  /** The call may have run: only what can be done twice, to free a place, is sent again. */
+  #giveUp (batch: Batch, { content }: SentCall, error: unknown): void {
+    this.#isSuspect = true
+    for (const { ended } of [...batch.freed, ...batch.settlements]) rejectAll(ended, error)
+    this.#rejectAsked(batch, error)
+    // Nobody waits for these any more.
+    const freed = batch.freed.map((duty) => ({ ...duty, ended: [] }))
+    this.#givenBack.addAgain({ freed, settlements: [] })
+    // The call may have taken places.
+    for (const request of content.requests) {
+      for (const place of placesOf(request)) this.addFreed(place, nobody)
+    }
+  }
+
+  #rejectAsked (batch: Batch, error: unknown): void {
+    rejectAsked(batch, error)
+    // In a call without a request, those wait who cannot be decided before a settlement.
+    if (batch.requests.length === 0) this.#asked.rejectFirst(batch.left, error)
   }
 
   #endCall (): void {
@@ -300,34 +281,4 @@ export class CallQueue {
     this.#expiredAt = age
     this.#givenBack.expire(age)
   }
-}
-
-function contentOf (batch: Batch, callName: string): CallContent {
-  return {
-    freed: batch.freed.map(({ item }) => item),
-    renewed: [...batch.renewed],
-    settlements: batch.settlements.map(({ item }) => item),
-    requests: batch.requests.map(({ demands }, index) => ({
-      demands,
-      place: `${callName}:${index}`
-    })),
-    standings: batch.standings.map(({ demand }) => demand)
-  }
-}
-
-/** The names of the counters that a demand can reach: the caller's own, and that of overflow. */
-function countersOf ({ counters, callerKey }: Demand): string[] {
-  return [
-    counterName(counters, storedName(callerKey)),
-    counterName(counters, overflowRow)
-  ]
-}
-
-/** The places that a request takes, if it is admitted. */
-function placesOf ({ demands, place }: RequestOfCall): NamedPlace[] {
-  const places: NamedPlace[] = []
-  for (const { counters, callerKey, window } of demands) {
-    if (window === null) places.push({ counters, callerKey, name: place })
-  }
-  return places
 }

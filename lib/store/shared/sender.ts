@@ -2,7 +2,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { isPromise } from '../../promises.js'
 import { nodeTimers, TimeLimitError, withTimeout, type QuotaTimers } from '../../time-limit.js'
 import { periodLength } from '../counter.js'
-import type { CallQueue, FailureKind, SentCall } from './call-queue.js'
+import type { SentCall } from './batch.js'
+import type { CallQueue, FailureKind } from './call-queue.js'
 import {
   NotRunError,
   TryAgainError,

@@ -1,5 +1,6 @@
 import { assertBoolean, assertFunction, checkThat, isNatural } from '../../option-checks.js'
 import { wallClock } from '../../wall-clock.js'
+import { required } from '../../required.js'
 import { nodeTimers, withTimeout } from '../../time-limit.js'
 import { hasRoom } from '../counter.js'
 import {
@@ -213,7 +214,8 @@ export class SharedStore implements QuotaStore {
       } else {
         // What was given back after the call was sent is not in its reply.
         const isOld = this.#queue.hasGivenBackIn(demand)
-        rejections.answered(demand, isOld ? null : acquisitions[index] ?? null, sentAt)
+        const acquisition = required(acquisitions[index], 'an acquisition')
+        rejections.answered(demand, isOld ? null : acquisition, sentAt)
       }
     }
   }

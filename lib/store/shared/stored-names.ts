@@ -1,3 +1,5 @@
+import type { Demand } from '../store.js'
+
 // Names of counters and callers can be any strings, but a database can have an encoding with few
 // characters, and a half of a surrogate pair has no UTF-8. They are stored as in JSON, with escapes
 // for spaces and for all that is not printable ASCII: a digest, and almost every other name, as it
@@ -35,4 +37,12 @@ export function rowOf (callerKey: string, overflow: boolean): string {
 /** Returns a name that no other row, and no row of other counters, has. */
 export function counterName (counters: string, row: string): string {
   return `${counters.length} ${counters} ${row}`
+}
+
+/** The names of the counters that a demand can reach: the caller's own, and that of overflow. */
+export function countersOf ({ counters, callerKey }: Demand): string[] {
+  return [
+    counterName(counters, storedName(callerKey)),
+    counterName(counters, overflowRow)
+  ]
 }

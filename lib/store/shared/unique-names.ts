@@ -13,10 +13,9 @@ export class UniqueNames {
 
   /**
    * Returns the first of so many ids for windows. An id of another process is one of 2^52, and only
-   * the windows of one counter must differ.
+   * the windows of one counter must differ. They stay below 2^53 for longer than any process lives.
    */
   windowIds (count: number): number {
-    if (this.#latestWindowId + count >= Number.MAX_SAFE_INTEGER) this.#latestWindowId = randomId()
     const first = this.#latestWindowId + 1
     this.#latestWindowId += count
     return first

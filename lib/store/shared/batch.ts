@@ -1,0 +1,52 @@
+import type { Call, NamedPlace, RequestOfCall, Settlement } from './driver.js'
+import type { Duty } from './duties.js'
+import type { WaitingRequest, WaitingStanding } from './waiting-requests.js'
+
+/** What was taken out of the queue for one call. */
+export class Batch {
+  readonly freed: Duty<NamedPlace>[] = []
+  readonly renewed = new Set<NamedPlace>()
+  readonly settlements: Duty<Settlement>[] = []
+  readonly requests: WaitingRequest[] = []
+  readonly standings: WaitingStanding[] = []
+  left = 0
+
+  get isEmpty (): boolean {
+    const duties = this.freed.length + this.renewed.size + this.settlements.length
+    return duties + this.requests.length + this.standings.length === 0
+  }
+}
+
+/** What a call does, without the numbers that are the same for all calls. */
+export type CallContent = Pick<
+  Call, 'freed' | 'renewed' | 'settlements' | 'requests' | 'standings'
+>
+
+/** A call that was taken out of the queue, and when it was sent. */
+export interface SentCall {
+  readonly content: CallContent
+  readonly sentAt: number
+}
+
+/** @param callName A name that no other call has, of no process. */
+export function contentOf (batch: Batch, callName: string): CallContent {
+  return {
+    freed: batch.freed.map(({ item }) => item),
+    renewed: [...batch.renewed],
+    settlements: batch.settlements.map(({ item }) => item),
+    requests: batch.requests.map(({ demands }, index) => ({
+      demands,
+      place: `${callName}:${index}`
+    })),
+    standings: batch.standings.map(({ demand }) => demand)
+  }
+}
+
+/** The places that a request takes, if it is admitted. */
+export function placesOf ({ demands, place }: RequestOfCall): NamedPlace[] {
+  const places: NamedPlace[] = []
+  for (const { counters, callerKey, window } of demands) {
+    if (window === null) places.push({ counters, callerKey, name: place })
+  }
+  return places
+}
