@@ -25,11 +25,9 @@ export function askOrWait (
   return then(asking, () => {
     const elapsed = performance.now() - arrivedAt
     if (!canWait(quotas, elapsed)) return { quotas, isAbandoned: false }
-    return then(turnOf(quotas, requester), (turn) => {
-      const request = new WaitingRequest(quotas, requester, turn, arrivedAt, hasResponded)
-      request.begin()
-      return request.waited
-    })
+    return then(turnOf(quotas, requester), (turn) =>
+      new WaitingRequest(quotas, requester, turn, arrivedAt, hasResponded).wait()
+    )
   })
 }
 

@@ -25,13 +25,12 @@ export interface Waited {
 /** A request that waits in the line of one of its quotas. */
 export class WaitingRequest implements Waiting, EndsWithResponse {
   readonly turn: string
-  /** How the wait ends. It rejects only if this package fails. */
-  readonly waited: Promise<Waited>
   readonly #requester: Requester
   readonly #arrivedAt: number
   readonly #hasResponded: () => boolean
-  #resolve: (waited: Waited) => void = () => {}
-  #reject: (error: unknown) => void = () => {}
+  /** Both are undefined until the wait begins. */
+  #resolve: ((waited: Waited) => void) | undefined
+  #reject: ((error: unknown) => void) | undefined
   /** As they were decided on last. */
   #quotas: readonly QuotaOfRequest[]
   /** The one in whose line the request waits. */
@@ -54,13 +53,19 @@ export class WaitingRequest implements Waiting, EndsWithResponse {
     this.#requester = requester
     this.#arrivedAt = arrivedAt
     this.#hasResponded = hasResponded
-    this.waited = new Promise((resolve, reject) => {
+  }
+
+  /** Waits for room. Rejects only if a store cannot be used. */
+  async wait (): Promise<Waited> {
+    const waited = new Promise<Waited>((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
     })
+    this.#begin()
+    return await waited
   }
 
-  begin (): void {
+  #begin (): void {
     const { server, response, signal } = this.#requester
     this.#join()
     if (this.#hasEnded) return
@@ -86,7 +91,7 @@ export class WaitingRequest implements Waiting, EndsWithResponse {
       this.#goOn()
     } catch (error) {
       if (!this.#hasEnded) this.#stop()
-      this.#reject(error)
+      this.#reject?.(error)
     } finally {
       this.#isAsking = false
     }
@@ -202,13 +207,13 @@ export class WaitingRequest implements Waiting, EndsWithResponse {
     for (const each of this.#quotas) {
       if (each.decision !== null) each.decision = { ...each.decision, waited }
     }
-    this.#resolve({ quotas: this.#quotas, isAbandoned: false })
+    this.#resolve?.({ quotas: this.#quotas, isAbandoned: false })
   }
 
   readonly #abandon = (): void => {
     if (this.#hasEnded) return
     this.#stop()
-    this.#resolve({ quotas: this.#quotas, isAbandoned: true })
+    this.#resolve?.({ quotas: this.#quotas, isAbandoned: true })
   }
 
   #stop (): void {

@@ -245,7 +245,9 @@ t.test('a meter that ends while its request is decided on charges it after that'
   const quotas = { used: { perDay: { tokens: 1_000 }, cost: 400 } }
   const { app, ask, counts } = await createServer({ store, quotas })
   let isRead = false
+  const permits: QuotaPermit[] = []
   app.addHook('onRequest', async ({ quota }) => {
+    permits.push(quota)
     const metered = quota.meter(Readable.from([chat('four'), finished, used, done]))
     metered.resume().on('close', () => {
       isRead = true
@@ -253,9 +255,11 @@ t.test('a meter that ends while its request is decided on charges it after that'
   })
   const response = ask().then(({ statusCode }) => statusCode)
   await until('the response of the model has ended', () => isRead && store.pending === 1)
+  const charged = permits[0]?.chargeUsage({ total_tokens: 7 })
   store.answer()
   t.equal(await response, 200)
-  await until('it is charged', async () => (await counts(['used']))[0] === 50)
+  await charged
+  await until('both are charged', async () => (await counts(['used']))[0] === 57)
 })
 
 t.test('a source is cancelled that waits, and is a stream of Node.js', async () => {
@@ -354,7 +358,7 @@ t.test('a meter names what has a wrong type', async (t) => {
     [undefined, {}, /the parameter body of meter must be a web stream .* it got undefined/],
     [new Response('x'), {}, /body of meter must be .* response\.body; it got an object/],
     ['text', {}, /the parameter body of meter must be .* it got a string/],
-    [new Readable({ encoding: 'utf8' }), {}, /meter must be .* without an encoding.* got an object/],
+    [new Readable({ encoding: 'utf8' }), {}, /must be .* without an encoding.* got an object/],
     [null, { interrupted: 5 }, /the option options\.interrupted must be a function; it got 5/],
     [null, { interupted: () => null }, /the option options\.interupted does not exist/],
     [null, null, /the option options must be a plain object/]

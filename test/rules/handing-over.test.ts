@@ -18,6 +18,7 @@ import { VirtualClock } from '../../lib/testing.js'
 import { captureLog } from '../support/log.js'
 import { published } from '../support/published.js'
 import { VirtualTime } from '../support/time.js'
+import { until } from '../support/until.js'
 
 const mira = localAuthentication('mira')
 
@@ -185,6 +186,39 @@ t.test('unreported says what a permit counts that nobody reports', async (t) => 
   t.same(log.problems(), [])
 })
 
+t.test('a resumed permit that ends before its meter counts what was granted', async (t) => {
+  const { app, acquire, standing } = await createServices(t, {
+    tokens: { ...tokens, unreported: 0 }
+  })
+  const resumed = app.quotaResume(await (await acquire()).handOver())
+  const metered = resumed.meter(new Response('{"usage":{"total_tokens":5}}').body)
+  await resumed.end()
+  await text(metered)
+  await resumed.charge(7)
+  await resumed.end()
+  t.same(await standing(), [60, 0])
+})
+
+t.test('a request that waits runs when a resumed permit gives room back', async (t) => {
+  const time = new VirtualTime()
+  time.start()
+  t.teardown(() => {
+    time.stop()
+  })
+  const { app, clock, acquire } = await createServices(t, {
+    tokens: { ...tokens, wait: 300_000 }
+  })
+  const resumed = app.quotaResume(await (await acquire()).handOver())
+  clock.advance(86_400_000 - 200_000)
+  let isAdmitted = false
+  acquire().then(({ refusal }) => {
+    isAdmitted = refusal === null
+  })
+  await resumed.charge(0)
+  await resumed.end()
+  await until('the other one is admitted', () => isAdmitted)
+})
+
 t.test('once the window is over, no end changes or publishes anything', async (t) => {
   const { app, clock, acquire, standing } = await createServices(t)
   const text = await (await acquire()).handOver()
@@ -216,7 +250,7 @@ t.test('neither await using nor the server ends a resumed permit', async (t) => 
   t.same(await standing(), [20, 0])
 })
 
-t.test('a request can be given back by another process', async (t) => {
+t.test('a request can be given back, or count more, in another process', async (t) => {
   const { app, acquire, standing } = await createServices(t, {
     calls: { perDay: 5 },
     tokens: { ...tokens, cost: 30 }
@@ -225,10 +259,10 @@ t.test('a request can be given back by another process', async (t) => {
   t.same(await standing('calls'), [2, 0])
   for (const [index, text] of texts.entries()) {
     const resumed = app.quotaResume(text)
-    await resumed.charge(index === 0 ? { requests: 0, tokens: 0 } : { tokens: 7 })
+    await resumed.charge(index === 0 ? { requests: 0, tokens: 0 } : { requests: 3, tokens: 7 })
     await resumed.end()
   }
-  t.same(await standing('calls'), [1, 0])
+  t.same(await standing('calls'), [3, 0])
   t.same(await standing(), [7, 0])
 })
 

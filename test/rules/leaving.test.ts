@@ -2,7 +2,7 @@
 import { connect as connectHttp2, constants, type ClientHttp2Session } from 'node:http2'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { localAuthentication, type QuotaStore } from '../../lib/index.js'
+import { localAuthentication, MemoryQuotaStore, type QuotaStore } from '../../lib/index.js'
 import { listen } from '../support/raw-socket.js'
 import { until } from '../support/until.js'
 import { createWaitingServer } from '../support/waiting-server.js'
@@ -186,4 +186,39 @@ for (const [protocol, isHttp2, open] of protocols) {
 
 async function placesOf ({ app }: Awaited<ReturnType<typeof startHost>>): Promise<unknown> {
   return (await app.quotaStanding(localAuthentication('service'), 'slots'))?.count
+}
+
+for (const isLeft of [false, true]) {
+  t.test(
+    `a wait ends whose store cannot be used any more${isLeft ? ', also of who left' : ''}`,
+    async (t) => {
+      const left = new AbortController()
+      let isBroken = false
+      const memory = new MemoryQuotaStore()
+      const broken: QuotaStore = {
+        acquire: (demands) => memory.acquire(demands),
+        get settle (): NonNullable<QuotaStore['settle']> {
+          if (isBroken && isLeft) left.abort()
+          if (isBroken) throw new Error('the store is broken')
+          return (...given) => memory.settle(...given)
+        }
+      }
+      const quotas = { places: { concurrent: 1, wait: 1000 }, calls: { perDay: 9, store: broken } }
+      const { app, log, waiting } = await createWaitingServer(t, quotas)
+      const names = Object.keys(quotas)
+      const alice = localAuthentication('alice')
+      const first = await app.quotaAcquire(alice, names)
+      const second = app.quotaAcquire(alice, names, { signal: left.signal })
+      await until('the second one waits', () => waiting() === 1)
+      isBroken = true
+      const ended = second.then(
+        ({ refusal }) => refusal?.reason,
+        (error: unknown) => error
+      )
+      await first.end()
+      t.equal(await ended, isLeft ? left.signal.reason : 'store')
+      t.equal(waiting(), 0)
+      t.match(log.failures(), isLeft ? [] : [{ err: { message: 'the store is broken' } }])
+    }
+  )
 }

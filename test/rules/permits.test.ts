@@ -398,7 +398,9 @@ t.test('a permit from before the hook lasts until it ends or the server has clos
   const taken: QuotaPermit[] = []
   const { app, store, begin, counts } = await createServer({ mark: [], quotas })
   app.addHook('onRequest', async (request) => {
-    if (request.url === '/held') taken.push(await app.quotaAcquire(request, 'sockets'))
+    if (request.url !== '/held') return
+    t.same(request.quota.decisions, [], 'the request has a permit of its own')
+    taken.push(await app.quotaAcquire(request, 'sockets'))
   })
   const { end } = await begin()
   await end()

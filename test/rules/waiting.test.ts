@@ -66,6 +66,25 @@ t.test('a request waits for a place, and runs when one is free', async (t) => {
   t.equal((await second.response).statusCode, 200)
 })
 
+t.test('a request waits beside quotas that are off or in shadow mode', async (t) => {
+  const host = await createWaitingServer(t, {
+    off: { perDay: 0 },
+    observed: { perDay: 9, mode: 'shadow' },
+    calls: { perDay: 9 },
+    slots: slots(1, 1000)
+  })
+  const first = await host.run('alice')
+  await host.queue('bob')
+  await host.queue('carol')
+  t.equal((await host.ask('')).statusCode, 401, 'nobody waits without a caller')
+  first.finish()
+  await until('the second request runs', () => host.running.length === 2)
+  t.match(
+    host.running[1]?.request.quota.decisions.map(({ quota, outcome }) => [quota, outcome]),
+    [['off', 'disabled'], ['observed', 'admitted'], ['calls', 'admitted'], ['slots', 'admitted']]
+  )
+})
+
 t.test('a request is refused by the last decision, the only one that is published', async (t) => {
   const host = await createWaitingServer(t, { slots: slots(1, 1200) })
   await host.run('alice')

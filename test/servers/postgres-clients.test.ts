@@ -11,9 +11,9 @@ const { server, pool } = await startPostgres(t)
 t.test('the store uses the clock of the server', async (t) => {
   const store = new PostgresQuotaStore({ pool, rememberRejections: false })
   await acquireOne(store, 'alice')
-  await pool.query('UPDATE llm_quota SET ends = ends - 59000')
+  await pool.query('UPDATE llm_quota SET ends = ends - 30000')
   const { windowRemaining } = await acquireOne(store, 'alice')
-  t.ok(Number(windowRemaining) > 0 && Number(windowRemaining) <= 1_000, `${windowRemaining} ms`)
+  t.ok(Number(windowRemaining) > 0 && Number(windowRemaining) <= 30_000, `${windowRemaining} ms`)
 })
 
 t.test(

@@ -186,6 +186,8 @@ t.test(
 )
 
 t.test('calls run one after the other, and what only reads does not wait for them', async (t) => {
+  // While the other call waits, nothing may take long.
+  await pool.query(postgresSchema({ table: 'llm_quota_other' }))
   const store = new PostgresQuotaStore({ pool, rememberRejections: false })
   const other = await pool.connect()
   t.teardown(() => {
@@ -206,7 +208,6 @@ t.test('calls run one after the other, and what only reads does not wait for the
   })
   t.same(await store.list('streams.concurrent'), { callers: [], cursor: null })
   t.same(await store.inspect('streams.concurrent'), { trackedCallers: 0 })
-  await pool.query(postgresSchema({ table: 'llm_quota_other' }))
   const beside = new PostgresQuotaStore({ pool, table: 'llm_quota_other' })
   t.match(await acquireOne(beside, 'alice', place(1)), { admitted: true, count: 1 })
   await other.query('COMMIT')

@@ -269,8 +269,10 @@ t.test(
   { timeout: 120_000 },
   async (t) => {
     for (let round = 0; round < 3; round++) {
+      const before = await countRows()
       const writers = await Promise.all([startWriter(), startWriter()])
-      await sleep(50 + Math.random() * 300)
+      await until('the processes have written', async () => (await countRows()) > before + 20)
+      await sleep(Math.random() * 300)
       for (const writer of writers) {
         const ended = once(writer, 'exit')
         writer.kill('SIGKILL')

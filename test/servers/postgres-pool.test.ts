@@ -13,7 +13,7 @@ import { until } from '../support/until.js'
 const { server, pool } = await startPostgres(t)
 
 t.test('settlements wait while the pool is busy with queries of the host', async (t) => {
-  const busy = server.pool({ max: 4, connectionTimeoutMillis: 500 })
+  const busy = server.pool({ max: 4, connectionTimeoutMillis: 1_000 })
   t.teardown(() => busy.end())
   const store = new PostgresQuotaStore({ pool: busy })
   const tokens = estimate(100, { limit: 10_000 })
@@ -21,7 +21,7 @@ t.test('settlements wait while the pool is busy with queries of the host', async
     Array.from({ length: 20 }, () => acquireOne(store, 'alice', tokens))
   )
   const queries = Promise.all(
-    Array.from({ length: 4 }, () => busy.query('SELECT pg_sleep(1.5)'))
+    Array.from({ length: 4 }, () => busy.query('SELECT pg_sleep(2.5)'))
   )
   const settled = Promise.all(
     acquired.map(({ receipt }) => store.settle(receipt, { count: 99, held: 100 }))
