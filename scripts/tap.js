@@ -73,6 +73,9 @@ const { status } = spawnSync(process.execPath, tap, {
 if (existsSync(results)) {
   const text = readFileSync(results, 'utf8')
   const failures = failuresIn(text)
+  if (status !== 0 && failures.length === 0) {
+    failures.push('FAIL No test has failed. The tests do not cover all of lib, as shown above.')
+  }
   // Such as `# { total: 8722, pass: 8722 }` and `# time=60123ms`.
   const totals = text.match(/^# (\{.*|time=.*)/gm) ?? []
   console.log(['', ...failures.slice(0, mostFailures), ...totals].join('\n'))
