@@ -91,8 +91,9 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     configured: configuration[variableOf(quota.preference)] ?? quota.configured
   }))
   const preferences = new Preferences(fastify.log, fastify.server, options.preferenceTimeout)
-  const { preferences: reader } = options
-  if (reader !== undefined && reader !== false) preferences.reader = reader
+  const given = options.preferences
+  const reader = given === false ? undefined : given
+  preferences.reader = reader
   const quotas = new QuotaList(settings, preferences)
   const named: Named<Quota> = (name, where) => quotas.named(name, where)
   const described = describeQuotas(settings)
@@ -120,7 +121,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   )
   fastify.decorateRequest('quota', quotaAccessor(server, responder))
   if (!fastify.hasDecorator('quotaStore')) fastify.decorate('quotaStore', store)
-  if (reader !== undefined && reader !== false && !fastify.hasDecorator('preferences')) {
+  if (reader !== undefined && !fastify.hasDecorator('preferences')) {
     fastify.decorate('preferences', reader)
   }
   fastify.decorate('quotaConfig', configuration)
@@ -146,7 +147,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   })
   fastify.addHook('preHandler', createQuotaHook(requests, server, responder))
   fastify.addHook('onReady', async function quotaReady () {
-    preferences.reader = preferencesOf(fastify, reader)
+    preferences.reader = preferencesOf(fastify, given)
     if (routes.areMarkedWith(defaultQuota)) addDefault(described, settings)
     report(fastify, settings, routes)
     warnOfUnreadVariables(fastify)
