@@ -34,6 +34,7 @@ export function namesIn (mark: unknown): readonly unknown[] {
 /** Returns the quotas in a mark that is not a function. Throws if one of them does not exist. */
 export function quotasOf<Each> (mark: unknown, route: string, named: Named<Each>): Each[] {
   return namesIn(mark).map((name) => {
+    // A mark that is an async function returns a promise, which names no quota.
     if (typeof name !== 'string') ignoreRejection(name)
     return named(name, `config.quota of the route ${route}`)
   })
