@@ -1,3 +1,10 @@
+const backslash = 0x5c
+const quote = 0x22
+const openBrace = 0x7b
+const openBracket = 0x5b
+const closeBrace = 0x7d
+const closeBracket = 0x5d
+
 /** Follows the nesting of JSON, character by character. */
 export class JsonNesting {
   #isInString = false
@@ -21,13 +28,6 @@ export class JsonNesting {
     return character === closeBrace || character === closeBracket ? -1 : 0
   }
 }
-
-const backslash = 0x5c
-const quote = 0x22
-const openBrace = 0x7b
-const openBracket = 0x5b
-const closeBrace = 0x7d
-const closeBracket = 0x5d
 
 /** The longest text that is parsed whatever it contains, in characters. */
 const longestUnchecked = 2_000
