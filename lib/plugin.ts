@@ -35,7 +35,7 @@ import { settleBeforeClosing } from './start/server-end.js'
 import { logStoreChanges } from './start/store-changes.js'
 import { noteVariables, warnOfUnreadVariables } from './start/variables.js'
 import type { QuotaStore } from './store/store.js'
-import { defaultQuota, quotasOf, type Named, type RouteMark } from './subject/mark.js'
+import { defaultQuota, quotasOf, type QuotaByName, type RouteMark } from './subject/mark.js'
 import { Paths } from './subject/paths.js'
 import { RequestMatcher } from './subject/request-matcher.js'
 
@@ -95,9 +95,9 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const reader = given === false ? undefined : given
   preferences.reader = reader
   const quotas = new QuotaList(settings, preferences)
-  const named: Named<Quota> = (name, where) => quotas.named(name, where)
+  const named: QuotaByName<Quota> = (name, where) => quotas.named(name, where)
   const described = describeQuotas(settings)
-  const namedByRequest: Named<Quota> = (name, where) => {
+  const namedByRequest: QuotaByName<Quota> = (name, where) => {
     // A route that was declared before the plugin can be marked with it.
     if (name === defaultQuota) addDefault(described, settings)
     // What a function of the host returned is not shown in the log.
@@ -179,7 +179,7 @@ function quotaAccessor (server: PermitServer, responder: Responder) {
 }
 
 /** Throws an `UnknownQuotaError` if the mark of a route names a quota that does not exist. */
-function assertMark (route: KnownRoute, named: Named<Quota>): void {
+function assertMark (route: KnownRoute, named: QuotaByName<Quota>): void {
   const mark = markOf(route)
   // What a function returns is checked for each request.
   if (mark !== undefined && typeof mark !== 'function') {
