@@ -1,8 +1,6 @@
 import { assertBoolean, assertFunction, checkThat, isNatural } from '../../option-checks.js'
 import { wallClock } from '../../wall-clock.js'
-import { required } from '../../required.js'
 import { nodeTimers, withTimeout } from '../../time-limit.js'
-import { hasRoom } from '../counter.js'
 import {
   assertCallerKey,
   assertDemand,
@@ -10,7 +8,6 @@ import {
   assertSettlement
 } from '../argument-checks.js'
 import type {
-  Acquisition,
   Acquisitions,
   CallerPage,
   Demand,
@@ -20,15 +17,13 @@ import type {
   Settled
 } from '../store.js'
 import { CallQueue } from './call-queue.js'
-import type { Driver, Settlement } from './driver.js'
+import type { Driver } from './driver.js'
 import type { DutyResult } from './duties.js'
-import { counterOfPlace } from './held-places.js'
+import { KnownRejections } from './known-rejections.js'
 import { readReceipt, settlementOf } from './receipts.js'
-import { rejectionOf, RememberedRejections } from './remembered-rejections.js'
 import { RunningClock } from './running-clock.js'
 import { longestCallTime, Sender } from './sender.js'
-import { counterName, overflowRow } from './stored-names.js'
-import { longestQueueTime, type DecidedRequest } from './waiting-requests.js'
+import { longestQueueTime } from './waiting-requests.js'
 import type { Ended } from './waiting.js'
 
 /** Options of a store on a server. */
@@ -71,7 +66,7 @@ export class SharedStore implements QuotaStore {
   readonly #time: () => number | null
   readonly #queue: CallQueue
   readonly #sender: Sender
-  #rejections: RememberedRejections | undefined
+  #rejections: KnownRejections | undefined
 
   constructor (options: SharedQuotaStoreOptions, driver: Driver) {
     const { maxTrackedCallers = Infinity, rememberRejections = true, clock } = options
@@ -80,14 +75,14 @@ export class SharedStore implements QuotaStore {
     const monotonic = (): number => performance.now()
     this.#clock = clock ?? monotonic
     this.#time = () => (clock === undefined ? null : Math.floor(clock()))
-    this.#rejections = rememberRejections ? new RememberedRejections() : undefined
     const running = new RunningClock(monotonic, nodeTimers)
     this.#queue = new CallQueue({
       mostDemands: driver.mostDemands,
       hasJournal: driver.hasJournal,
       ages: running.now,
-      recall: (demands) => this.#recall(demands)
+      recall: (demands) => this.#rejections?.recall(demands) ?? null
     })
+    this.#rejections = rememberRejections ? this.#knownAnew() : undefined
     this.#sender = new Sender({
       driver,
       queue: this.#queue,
@@ -105,7 +100,9 @@ export class SharedStore implements QuotaStore {
   acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     assertDemands(demands)
     for (const demand of demands) this.#driver.assertStorable?.(demand)
-    return this.#recall(demands) ?? this.#recallAsked(demands) ?? this.#ask(demands)
+    const rejections = this.#rejections
+    const known = rejections?.recall(demands) ?? rejections?.recallAsked(demands)
+    return known ?? this.#ask(demands)
   }
 
   /**
@@ -118,7 +115,7 @@ export class SharedStore implements QuotaStore {
     if (read.kind === 'place') {
       if (once !== undefined) throw new TypeError('a place cannot be settled with a text')
       if (less.count === 0) return
-      this.#rejections?.drop(counterOfPlace(read.place))
+      this.#rejections?.dropPlaces(read.place)
       await this.#giveBack((ended) => {
         this.#queue.addFreed(read.place, ended)
       })
@@ -127,7 +124,7 @@ export class SharedStore implements QuotaStore {
     const hasNothing = less.count === 0 && less.held === 0
     if (hasNothing && once === undefined) return
     const settlement = settlementOf(read.counted, less, once ?? null)
-    this.#dropRejections(settlement)
+    this.#rejections?.drop(settlement)
     return await this.#giveBack((ended) => {
       this.#queue.addSettlement(settlement, ended)
     })
@@ -166,6 +163,10 @@ export class SharedStore implements QuotaStore {
     return this.#removeCounters(this.#driver.clear(this.#time()))
   }
 
+  #knownAnew (): KnownRejections {
+    return new KnownRejections(this.#queue, this.#clock)
+  }
+
   /** @param add Adds to the queue what was given back. */
   #giveBack (add: (ended: Ended<DutyResult>) => void): Promise<DutyResult> {
     return new Promise((resolve, reject) => {
@@ -174,78 +175,26 @@ export class SharedStore implements QuotaStore {
     })
   }
 
-  #dropRejections ({ counters, row }: Settlement): void {
-    if (row === overflowRow) this.#rejections?.dropOverflow(counters)
-    else this.#rejections?.drop(counterName(counters, row))
-  }
-
   /**
-   * @param rejections Those from before the server was asked. `forget` and `clearCounters` replace
-   *   them, so a reply that is older than such a call is not remembered.
+   * Asks the server. `forget` and `clearCounters` replace what is known, so a reply that is older
+   * than such a call is not remembered.
    */
   #ask (demands: readonly Demand[]): Promise<Acquisitions> {
     const rejections = this.#rejections
-    if (rejections !== undefined) {
-      for (const demand of demands) rejections.asks(demand)
-    }
+    rejections?.asks(demands)
     return new Promise((resolve, reject) => {
       this.#queue.addRequest(demands, {
         resolve: (decided) => {
-          if (rejections !== undefined) this.#remember(rejections, demands, decided)
+          rejections?.answered(demands, decided)
           resolve(decided.acquisitions)
         },
         reject: (error) => {
-          for (const demand of demands) rejections?.answered(demand, null, 0)
+          rejections?.failed(demands)
           reject(error)
         }
       })
       this.#sender.wake()
     })
-  }
-
-  #remember (
-    rejections: RememberedRejections,
-    demands: readonly Demand[],
-    { acquisitions, sentAt }: DecidedRequest
-  ): void {
-    for (const [index, demand] of demands.entries()) {
-      if (sentAt === null) {
-        rejections.asksNoLonger(demand)
-      } else {
-        // What was given back after the call was sent is not in its reply.
-        const isOld = this.#queue.hasGivenBackIn(demand)
-        const acquisition = required(acquisitions[index], 'an acquisition')
-        rejections.answered(demand, isOld ? null : acquisition, sentAt)
-      }
-    }
-  }
-
-  /**
-   * Returns the rejection of a request that is known to have no room, with null for its other
-   * demands; null if the server must be asked.
-   */
-  #recall (demands: readonly Demand[]): Acquisitions | null {
-    const rejections = this.#rejections
-    if (rejections === undefined) return null
-    const now = this.#clock()
-    return rejectionOfSome(demands, (demand) =>
-      rejections.recall(demand, now) ?? this.#placeRejection(demand)
-    )
-  }
-
-  /** As `#recall`, of what another request is asking about. */
-  #recallAsked (demands: readonly Demand[]): Acquisitions | null {
-    const rejections = this.#rejections
-    if (rejections === undefined) return null
-    const now = this.#clock()
-    return rejectionOfSome(demands, (demand) => rejections.recallAsked(demand, now))
-  }
-
-  /** Returns a rejection if this process itself holds the caller's places up to the limit. */
-  #placeRejection (demand: Demand): Acquisition | null {
-    if (demand.window !== null) return null
-    const count = this.#queue.held(demand)
-    return hasRoom(count, demand) ? null : rejectionOf(count, count)
   }
 
   /**
@@ -254,24 +203,9 @@ export class SharedStore implements QuotaStore {
    */
   async #removeCounters (call: Promise<unknown>): Promise<void> {
     const startAnew = (): void => {
-      this.#rejections &&= new RememberedRejections()
+      this.#rejections &&= this.#knownAnew()
     }
     startAnew()
     await withTimeout(longestQuestion, call).finally(startAnew)
   }
-}
-
-/** Returns null if no demand is rejected. */
-function rejectionOfSome (
-  demands: readonly Demand[],
-  rejectionFor: (demand: Demand) => Acquisition | null
-): Acquisitions | null {
-  const known: (Acquisition | null)[] = []
-  let isRejected = false
-  for (const demand of demands) {
-    const rejection = demand.isWaiting === true ? null : rejectionFor(demand)
-    if (rejection !== null) isRejected = true
-    known.push(rejection)
-  }
-  return isRejected ? known : null
 }

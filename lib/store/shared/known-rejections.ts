@@ -1,0 +1,97 @@
+import { required } from '../../required.js'
+import { hasRoom } from '../counter.js'
+import type { Acquisition, Acquisitions, Demand } from '../store.js'
+import type { CallQueue } from './call-queue.js'
+import type { NamedPlace, Settlement } from './driver.js'
+import { counterOfPlace } from './held-places.js'
+import { rejectionOf, RememberedRejections } from './remembered-rejections.js'
+import { counterName, overflowRow } from './stored-names.js'
+import type { DecidedRequest } from './waiting-requests.js'
+
+/**
+ * Rejects requests that are known to have no room: by what their counters held lately, or because
+ * this process itself holds the places. What is given back makes it unknown again.
+ */
+export class KnownRejections {
+  readonly #queue: CallQueue
+  readonly #clock: () => number
+  readonly #remembered = new RememberedRejections()
+
+  constructor (queue: CallQueue, clock: () => number) {
+    this.#queue = queue
+    this.#clock = clock
+  }
+
+  /**
+   * Returns the rejection of a request that is known to have no room, with null for its other
+   * demands; null if the server must be asked.
+   */
+  recall (demands: readonly Demand[]): Acquisitions | null {
+    const now = this.#clock()
+    return rejectionOfSome(demands, (demand) =>
+      this.#remembered.recall(demand, now) ?? this.#placeRejection(demand)
+    )
+  }
+
+  /** As `recall`, of what another request is asking about. */
+  recallAsked (demands: readonly Demand[]): Acquisitions | null {
+    const now = this.#clock()
+    return rejectionOfSome(demands, (demand) => this.#remembered.recallAsked(demand, now))
+  }
+
+  /** A request asks the server. `answered` or `failed` follows. */
+  asks (demands: readonly Demand[]): void {
+    for (const demand of demands) this.#remembered.asks(demand)
+  }
+
+  answered (demands: readonly Demand[], { acquisitions, sentAt }: DecidedRequest): void {
+    for (const [index, demand] of demands.entries()) {
+      if (sentAt === null) {
+        this.#remembered.asksNoLonger(demand)
+      } else {
+        // What was given back after the call was sent is not in its reply.
+        const isOld = this.#queue.hasGivenBackIn(demand)
+        const acquisition = required(acquisitions[index], 'an acquisition')
+        this.#remembered.answered(demand, isOld ? null : acquisition, sentAt)
+      }
+    }
+  }
+
+  /** The server has not answered. */
+  failed (demands: readonly Demand[]): void {
+    for (const demand of demands) this.#remembered.answered(demand, null, 0)
+  }
+
+  /** Removes what is out of date because something was settled. */
+  drop ({ counters, row }: Settlement): void {
+    if (row === overflowRow) this.#remembered.dropOverflow(counters)
+    else this.#remembered.drop(counterName(counters, row))
+  }
+
+  /** Removes what is out of date because a place is free. */
+  dropPlaces (place: NamedPlace): void {
+    this.#remembered.drop(counterOfPlace(place))
+  }
+
+  /** Returns a rejection if this process itself holds the caller's places up to the limit. */
+  #placeRejection (demand: Demand): Acquisition | null {
+    if (demand.window !== null) return null
+    const count = this.#queue.held(demand)
+    return hasRoom(count, demand) ? null : rejectionOf(count, count)
+  }
+}
+
+/** Returns null if no demand is rejected. */
+function rejectionOfSome (
+  demands: readonly Demand[],
+  rejectionFor: (demand: Demand) => Acquisition | null
+): Acquisitions | null {
+  const known: (Acquisition | null)[] = []
+  let isRejected = false
+  for (const demand of demands) {
+    const rejection = demand.isWaiting === true ? null : rejectionFor(demand)
+    if (rejection !== null) isRejected = true
+    known.push(rejection)
+  }
+  return isRejected ? known : null
+}
