@@ -20,7 +20,6 @@
 -- (of no meaning for places); and whether it is of the overflow counter (1 or 0).
 local NUMBERS = ARGV[1]
 local MINUTE = 60000 -- how much longer than needed a key can stay, so that this is rarely set
-local LOOKED_AT = 5 -- how many counters are looked at together, to find dead ones
 local format, max, min, unpackNumbers = string.format, math.max, math.min, struct.unpack
 
 local time, periodLength, placeDuration, nextWindowId, cap, quotaCount, concurrentCount,
@@ -31,13 +30,16 @@ local now = time < 0 and date or time
 local period = math.floor(now / periodLength)
 -- Times are texts here, because a number costs a command twice as much.
 local nowText, placesEnd = format('%d', now), format('%d', now + placeDuration)
+-- How many counters are looked at together, to find dead ones: with a cap many, since there a caller
+-- is counted on the overflow counter for as long as none is found.
+local lookedAt = cap < math.huge and 100 or 5
 local keyAt, nameAt = 0, 1 -- where what was read last stands in KEYS and ARGV
 
 -- include places.part.lua
 
 -- Returns the dead ones of a few counters that are drawn at random: all, if there are no more.
 local function findDead (key)
-  local drawn, dead = call('HRANDFIELD', key, LOOKED_AT, 'WITHVALUES'), {}
+  local drawn, dead = call('HRANDFIELD', key, lookedAt, 'WITHVALUES'), {}
   for index = 1, #drawn, 2 do
     if unpackNumbers(DEAD_FROM, drawn[index + 1]) <= now then dead[#dead + 1] = drawn[index] end
   end
@@ -217,10 +219,10 @@ end
 
 -- Removes dead counters as Redis removes expired keys: goes on while most of those drawn are dead.
 local function removeDead (key)
-  for _ = 1, PAGE / LOOKED_AT do
+  for _ = 1, PAGE / lookedAt do
     local dead = findDead(key)
     if #dead > 0 then call('HDEL', key, unpack(dead)) end
-    if #dead < LOOKED_AT / 2 then return end
+    if #dead < lookedAt / 2 then return end
   end
 end
 
