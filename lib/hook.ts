@@ -34,8 +34,8 @@ export function createQuotaHook (
     const permit = state.pending ?? decide(state, hasResponded)
     if (permit === null) return done()
     state.pending = permit
-    if (permit instanceof Permit) admitOrRefuse(permit, state, request, reply, done)
-    else admitLater(permit, state, request, reply, hasResponded, done)
+    if (permit instanceof Permit) admitOrRefuse(permit, state, reply, done)
+    else admitLater(permit, state, reply, hasResponded, done)
   }
 
   /** Decides on a request. Returns null if it is subject to no quota. */
@@ -63,7 +63,6 @@ export function createQuotaHook (
   async function admitLater (
     deciding: PromiseLike<Permit>,
     state: RequestState,
-    request: FastifyRequest,
     reply: FastifyReply,
     hasResponded: () => boolean,
     done: HookHandlerDoneFunction
@@ -74,7 +73,7 @@ export function createQuotaHook (
       state.permit ??= permit
       permit.cancel()
     } else {
-      admitOrRefuse(permit, state, request, reply, done)
+      admitOrRefuse(permit, state, reply, done)
     }
   }
 
@@ -82,15 +81,15 @@ export function createQuotaHook (
   function admitOrRefuse (
     permit: Permit,
     state: RequestState,
-    request: FastifyRequest,
     reply: FastifyReply,
     done: HookHandlerDoneFunction
   ): void {
+    const { request } = state
     try {
       if (state.permit === undefined) {
         state.permit = permit
         permit.follow()
-        if (responder.hasHeaders) responder.setHeaders(permit, reply)
+        responder.setHeaders(permit, reply)
       }
       if (permit.refusal === null) done()
       else responder.sendRefusal(permit.refusal, request, reply)

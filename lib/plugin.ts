@@ -35,7 +35,7 @@ import { settleBeforeClosing } from './start/server-end.js'
 import { logStoreChanges } from './start/store-changes.js'
 import { noteVariables, warnOfUnreadVariables } from './start/variables.js'
 import type { QuotaStore } from './store/store.js'
-import { defaultQuota, quotasOf, type Named, type RouteMark } from './subject/mark.js'
+import { defaultQuota, quotasOf, type QuotaByName, type RouteMark } from './subject/mark.js'
 import { Paths } from './subject/paths.js'
 import { RequestMatcher } from './subject/request-matcher.js'
 
@@ -91,12 +91,13 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     configured: configuration[variableOf(quota.preference)] ?? quota.configured
   }))
   const preferences = new Preferences(fastify.log, fastify.server, options.preferenceTimeout)
-  const { preferences: reader } = options
-  if (reader !== undefined && reader !== false) preferences.reader = reader
+  const given = options.preferences
+  const reader = given === false ? undefined : given
+  preferences.reader = reader
   const quotas = new QuotaList(settings, preferences)
-  const named: Named<Quota> = (name, where) => quotas.named(name, where)
+  const named: QuotaByName<Quota> = (name, where) => quotas.named(name, where)
   const described = describeQuotas(settings)
-  const namedByRequest: Named<Quota> = (name, where) => {
+  const namedByRequest: QuotaByName<Quota> = (name, where) => {
     // A route that was declared before the plugin can be marked with it.
     if (name === defaultQuota) addDefault(described, settings)
     // What a function of the host returned is not shown in the log.
@@ -120,7 +121,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   )
   fastify.decorateRequest('quota', quotaAccessor(server, responder))
   if (!fastify.hasDecorator('quotaStore')) fastify.decorate('quotaStore', store)
-  if (reader !== undefined && reader !== false && !fastify.hasDecorator('preferences')) {
+  if (reader !== undefined && !fastify.hasDecorator('preferences')) {
     fastify.decorate('preferences', reader)
   }
   fastify.decorate('quotaConfig', configuration)
@@ -146,7 +147,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   })
   fastify.addHook('preHandler', createQuotaHook(requests, server, responder))
   fastify.addHook('onReady', async function quotaReady () {
-    preferences.reader = preferencesOf(fastify, reader)
+    preferences.reader = preferencesOf(fastify, given)
     if (routes.areMarkedWith(defaultQuota)) addDefault(described, settings)
     report(fastify, settings, routes)
     warnOfUnreadVariables(fastify)
@@ -178,7 +179,7 @@ function quotaAccessor (server: PermitServer, responder: Responder) {
 }
 
 /** Throws an `UnknownQuotaError` if the mark of a route names a quota that does not exist. */
-function assertMark (route: KnownRoute, named: Named<Quota>): void {
+function assertMark (route: KnownRoute, named: QuotaByName<Quota>): void {
   const mark = markOf(route)
   // What a function returns is checked for each request.
   if (mark !== undefined && typeof mark !== 'function') {

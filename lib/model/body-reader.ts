@@ -17,6 +17,9 @@ const lastData = '[DONE]'
 /** What each chunk that states a usage contains: a name with `Token` or `token`, or Ollama's. */
 const usageMarks = ['oken', 'eval_count']
 
+/** In so many chunks a model is looked for. Later, only in those that can state a usage. */
+const mostWithoutModel = 10
+
 /**
  * Reads the bytes of a response of a model: server-sent events, lines of JSON, a JSON array or one
  * JSON object, told apart by how they begin. Never throws, whatever the bytes are.
@@ -182,9 +185,6 @@ export class BodyReader {
     if (this.usage !== earlier) this.#isUsageFinal = isFinal
   }
 }
-
-/** In so many chunks a model is looked for. Later, only in those that can state a usage. */
-const mostWithoutModel = 10
 
 function parse (text: string): unknown {
   if (!isCheapToParse(text)) return undefined

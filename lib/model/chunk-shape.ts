@@ -1,6 +1,6 @@
 import { reasonNames } from './ending.js'
 import { modelNames } from './model-name.js'
-import { reasoningNames, textNames } from './text.js'
+import { reasoningTextNames, textNames } from './text.js'
 
 /** A chunk that was parsed, and the bytes of what the model wrote in it. */
 interface MeasuredChunk {
@@ -20,7 +20,7 @@ const values = /("(?:[^"\\]|\\.)*"|\d+)/
 /** Strings that say more than a text: a chunk with another value can have another meaning. */
 const meaningfulNames = new Set(['type', 'event_type', 'status', ...reasonNames, ...modelNames])
 
-const writtenNames = new Set([...textNames, ...reasoningNames])
+const writtenNames = new Set([...textNames, ...reasoningTextNames])
 
 /**
  * The shape of chunks that differ only in a text and in values without a meaning, such as the time.
@@ -152,7 +152,7 @@ function isEscaped (json: string, start: number, position: number): boolean {
 
 /** Returns the bytes in UTF-8 of a string of JSON between two positions; null if it is not JSON. */
 function bytesOfString (json: string, start: number, end: number): number | null {
-  if (isPlain(json, start, end)) return end - start
+  if (isPlainAscii(json, start, end)) return end - start
   try {
     return Buffer.byteLength(JSON.parse(json.slice(start - 1, end + 1)))
   } catch {
@@ -161,7 +161,7 @@ function bytesOfString (json: string, start: number, end: number): number | null
 }
 
 /** Whether a string is ASCII without escapes, as most are: then, each character is a byte. */
-function isPlain (json: string, start: number, end: number): boolean {
+function isPlainAscii (json: string, start: number, end: number): boolean {
   for (let position = start; position < end; position += 1) {
     const character = json.charCodeAt(position)
     if (character > 0x7f || character === backslash) return false

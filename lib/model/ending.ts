@@ -22,6 +22,13 @@ const lastTypes = new Set([
   'finish' // AI SDK
 ])
 
+/** Properties that say whether a chunk is the last one. */
+const doneNames = [
+  'done', // Ollama
+  'is_finished', // Cohere's first version
+  'stop' // llama.cpp
+]
+
 /** Names under which APIs state why a model ended. */
 export const reasonNames = ['finish_reason', 'finishReason', 'stop_reason', 'stopReason']
 
@@ -34,13 +41,6 @@ export function isLastChunk (chunk: object): boolean {
   if (typeof type === 'string' && lastTypes.has(type)) return true
   return doneNames.some((name) => propertyOf(chunk, name) === true) || statesReason(chunk)
 }
-
-/** Properties that say whether a chunk is the last one. */
-const doneNames = [
-  'done', // Ollama
-  'is_finished', // Cohere's first version
-  'stop' // llama.cpp
-]
 
 /** Whether a chunk says that others follow. */
 export function isPartial (chunk: object): boolean {

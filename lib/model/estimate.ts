@@ -55,7 +55,7 @@ export function estimateOf (body: unknown, options: EstimateOptions): Estimate |
   if (parts.images > 0 && options.image === undefined) return null
   const text = jsonWithout(body, parts.omitted)
   const answers = answersOf(body)
-  const output = greatestIn(body, outputNames, options.output)
+  const output = greatestSetIn(body, outputLimitNames, options.output)
   if (text === null || answers === null || output === null) return null
   const input = Buffer.byteLength(text) + parts.images * (options.image ?? 0)
   if (!isNatural(input)) return null
@@ -132,7 +132,7 @@ function jsonWithout (body: object, omitted: ReadonlySet<unknown>): string | nul
 }
 
 /** Names of the most tokens of output, in a body or in its configuration. */
-const outputNames = [
+const outputLimitNames = [
   'max_tokens',
   'max_completion_tokens',
   'max_output_tokens',
@@ -148,7 +148,7 @@ const configurationNames = ['generationConfig', 'generation_config', 'options', 
  * Returns the greatest number that a body sets under these names, `otherwise` if it sets none, and
  * null if it sets one to anything else.
  */
-function greatestIn (
+function greatestSetIn (
   body: object,
   names: readonly string[],
   otherwise: number
@@ -173,7 +173,7 @@ const answerNames = ['n', 'best_of', 'candidateCount', 'candidate_count', 'num_g
 
 /** Returns how many answers a body asks for; null if that is no number. */
 function answersOf (body: object): number | null {
-  const answers = greatestIn(body, answerNames, 1)
+  const answers = greatestSetIn(body, answerNames, 1)
   if (answers === null) return null
   const prompt = propertyOf(body, 'prompt')
   // A list of prompts, unless it is one as a list of tokens.

@@ -3,7 +3,7 @@ import { ignoreRejection, isPromise } from '../promises.js'
 import { propertyOf } from './counts.js'
 
 /** How deep objects that hold a usage can be nested. Bounded, as an object can contain itself. */
-export const deepest = 3
+export const deepestHolder = 3
 
 /** Returns the objects of a value in which an API states a usage. A model writes none of them. */
 export function holdersIn (value: object): object[] {

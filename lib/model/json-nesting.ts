@@ -1,3 +1,10 @@
+const backslash = 0x5c
+const quote = 0x22
+const openBrace = 0x7b
+const openBracket = 0x5b
+const closeBrace = 0x7d
+const closeBracket = 0x5d
+
 /** Follows the nesting of JSON, character by character. */
 export class JsonNesting {
   #isInString = false
@@ -22,20 +29,13 @@ export class JsonNesting {
   }
 }
 
-const backslash = 0x5c
-const quote = 0x22
-const openBrace = 0x7b
-const openBracket = 0x5b
-const closeBrace = 0x7d
-const closeBracket = 0x5d
+/** The longest text that is parsed whatever it contains, in characters. */
+const longestUnchecked = 2_000
 
-/** A text that is no longer is parsed as it is, in characters. */
-const short = 2_000
-
-/** How deep the objects and arrays of a longer one can be nested. */
+/** How deep the objects and arrays of a longer text can be nested. */
 const deepest = 1_000
 
-/** How many objects and arrays a longer one can have. */
+/** How many objects and arrays a longer text can have. */
 const most = 500_000
 
 /**
@@ -43,7 +43,7 @@ const most = 500_000
  * seconds and half a gigabyte.
  */
 export function isCheapToParse (json: string): boolean {
-  if (json.length <= short) return true
+  if (json.length <= longestUnchecked) return true
   const nesting = new JsonNesting()
   let depth = 0
   let begun = 0

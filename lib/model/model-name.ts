@@ -1,11 +1,11 @@
 import { isObject } from '../option-checks.js'
-import { deepest, holdersIn, readIn } from './holders.js'
+import { deepestHolder, holdersIn, readIn } from './holders.js'
 
 /** Names under which APIs state the model. */
 export const modelNames = ['model', 'modelVersion', 'modelId', 'model_version', 'model_id']
 
 /** Returns the name of the model that a value states; null if it states none. */
-export function modelOf (value: object, depth = deepest): string | null {
+export function modelOf (value: object, depth = deepestHolder): string | null {
   for (const name of modelNames) {
     const model = readIn(value, name)
     // The AI SDK 7 has an object.

@@ -19,7 +19,7 @@ export const textNames: ReadonlySet<string> = new Set([
 ])
 
 /** Properties that hold the same reasoning, of which servers send several at once. */
-export const reasoningNames: readonly string[] = [
+export const reasoningTextNames: readonly string[] = [
   'reasoning',
   'reasoning_content',
   'reasoning_details', // OpenRouter
@@ -158,7 +158,7 @@ function bytesInAll (values: readonly unknown[]): number {
 
 function reasoningBytesIn (value: object): number {
   let greatest = 0
-  for (const name of reasoningNames) {
+  for (const name of reasoningTextNames) {
     const reasoning = propertyOf(value, name)
     if (typeof reasoning === 'string') greatest = Math.max(greatest, Buffer.byteLength(reasoning))
     if (Array.isArray(reasoning)) greatest = Math.max(greatest, bytesInAll(reasoning))

@@ -7,7 +7,7 @@ import {
   type BesideUsage,
   type TokenCounts
 } from './counts.js'
-import { deepest, holdersIn, readIn } from './holders.js'
+import { deepestHolder, holdersIn, readIn } from './holders.js'
 import { modelOf } from './model-name.js'
 
 /**
@@ -51,7 +51,7 @@ export function usageOf (value: unknown): ModelUsage | null {
   if (Array.isArray(value)) return usageOfLast(value)
   if (!isObject(value)) return null
   if (isModelUsage(value)) return withTotal(value)
-  const counts = countsOf(value, deepest)
+  const counts = countsOf(value, deepestHolder)
   return counts === null ? null : { model: modelOf(value), ...counts }
 }
 

@@ -1,8 +1,18 @@
-import { anthropicError, openaiError } from '../model/refusal-bodies.js'
 import type { QuotaDecision } from '../permit/decision.js'
-import { messageOf, statuses, type RefusalBody } from './refusal.js'
+import { jsonType, messageOf, statuses, type RefusalBody } from './refusal.js'
 
-const contentType = 'application/json; charset=utf-8'
+const openaiErrors = {
+  401: { type: 'invalid_request_error', code: 'invalid_api_key' },
+  // The type says what the limit counts.
+  429: { type: null, code: 'rate_limit_exceeded' },
+  503: { type: 'server_error', code: null }
+} as const
+
+const anthropicTypes = {
+  401: 'authentication_error',
+  429: 'rate_limit_error',
+  503: 'api_error'
+} as const
 
 /**
  * Writes the body of a refusal in the form of OpenAI's API, for the option `refusalBody`: clients
@@ -21,8 +31,11 @@ const contentType = 'application/json; charset=utf-8'
  */
 export function openaiRefusal (decision: QuotaDecision): RefusalBody {
   const status = statuses[decision.outcome]
-  const unit = decision.unit === 'tokens' ? 'tokens' : 'requests'
-  return { contentType, body: openaiError(status, messageOf(status, decision), unit) }
+  const message = messageOf(status, decision)
+  const limited = decision.unit === 'tokens' ? 'tokens' : 'requests'
+  const { type, code } = openaiErrors[status]
+  const body = JSON.stringify({ error: { message, type: type ?? limited, param: null, code } })
+  return { contentType: jsonType, body }
 }
 
 /**
@@ -33,6 +46,7 @@ export function openaiRefusal (decision: QuotaDecision): RefusalBody {
  */
 export function anthropicRefusal (decision: QuotaDecision): RefusalBody {
   const status = statuses[decision.outcome]
-  const body = anthropicError(status, messageOf(status, decision), decision.reference)
-  return { contentType, body }
+  const error = { type: anthropicTypes[status], message: messageOf(status, decision) }
+  const body = JSON.stringify({ type: 'error', error, request_id: decision.reference })
+  return { contentType: jsonType, body }
 }

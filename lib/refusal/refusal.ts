@@ -28,6 +28,12 @@ export interface RefusalBodyWriter {
   <Request extends FastifyRequest>(decision: QuotaDecision, request: Request): RefusalBody | null
 }
 
+/** The status of a refusal: no caller, over the limit, or not available. */
+type RefusalStatus = 401 | 429 | 503
+
+/** The content type of the bodies of this package. */
+export const jsonType = 'application/json; charset=utf-8'
+
 /** The status of a refusal, by the outcome of its decision. */
 export const statuses = {
   unauthenticated: 401,
@@ -36,7 +42,7 @@ export const statuses = {
   // No decision with one of these outcomes refuses a request.
   admitted: 503,
   disabled: 503
-} as const
+} as const satisfies Readonly<Record<QuotaDecision['outcome'], RefusalStatus>>
 
 /** A media type, with or without parameters (RFC 9110, section 8.3.1). */
 const mediaType = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
@@ -93,15 +99,15 @@ function hostBody (
   }
 }
 
-function ownBody (status: 401 | 429 | 503, decision: QuotaDecision): RefusalBody {
+function ownBody (status: RefusalStatus, decision: QuotaDecision): RefusalBody {
   // `JSON.stringify` would cost more than everything else here, and no message contains a character
   // that JSON escapes.
   const body = `{"error":"${messageOf(status, decision)}","status":${status}}`
-  return { contentType: 'application/json; charset=utf-8', body }
+  return { contentType: jsonType, body }
 }
 
 /** Returns what a refusal says. */
-export function messageOf (status: 401 | 429 | 503, decision: QuotaDecision): string {
+export function messageOf (status: RefusalStatus, decision: QuotaDecision): string {
   if (status === 401) return 'Authentication is required for this LLM operation.'
   if (status === 503) return 'The request quota is unavailable. Please try again.'
   const maximum = maximumIn(decision)

@@ -54,16 +54,18 @@ function mayBeMarkedWith (quota: string, route: KnownRoute): boolean {
  */
 export class Routes {
   readonly known: KnownRoute[] = []
+  readonly #fastify: FastifyInstance
 
   /**
    * Must be called while the plugin is being registered, to find the routes of operations that were
    * declared before it.
    */
   constructor (
-    readonly fastify: FastifyInstance,
+    fastify: FastifyInstance,
     readonly paths: Paths,
     operations: readonly Operation[]
   ) {
+    this.#fastify = fastify
     for (const { method, path } of operations) {
       this.#addBefore(method, path)
       if (method === 'GET') this.#addBefore('HEAD', path)
@@ -76,7 +78,7 @@ export class Routes {
       const isKnown = this.known.some(
         (route) => route.method === method && route.pattern === pattern
       )
-      const isDeclared = this.fastify.hasRoute({ method, url: pattern })
+      const isDeclared = this.#fastify.hasRoute({ method, url: pattern })
       if (isDeclared && !isKnown) this.add({ method, pattern, options: {} })
     }
   }
@@ -93,7 +95,7 @@ export class Routes {
 
   /** Whether Fastify declares a `HEAD` route for each `GET` route that does not set it. */
   get exposesHeadRoutes (): boolean {
-    return Reflect.get(this.fastify.initialConfig, 'exposeHeadRoutes') !== false
+    return Reflect.get(this.#fastify.initialConfig, 'exposeHeadRoutes') !== false
   }
 
   /** Whether one of the known routes is marked with a quota, or with a function. */

@@ -19,7 +19,7 @@ export type RouteMark = QuotaNames | OfRequest<QuotaNames>
 /**
  * Returns a quota by its name, or throws an `UnknownQuotaError` that says where the name stands.
  */
-export type Named<Each> = (name: unknown, where: string) => Each
+export type QuotaByName<Each> = (name: unknown, where: string) => Each
 
 /**
  * Returns the names in a mark that is not a function. They are not checked: one can be unknown, or
@@ -32,8 +32,9 @@ export function namesIn (mark: unknown): readonly unknown[] {
 }
 
 /** Returns the quotas in a mark that is not a function. Throws if one of them does not exist. */
-export function quotasOf<Each> (mark: unknown, route: string, named: Named<Each>): Each[] {
+export function quotasOf<Each> (mark: unknown, route: string, named: QuotaByName<Each>): Each[] {
   return namesIn(mark).map((name) => {
+    // A mark that is an async function returns a promise, which names no quota.
     if (typeof name !== 'string') ignoreRejection(name)
     return named(name, `config.quota of the route ${route}`)
   })

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { quotasOf, type Named } from './mark.js'
+import { quotasOf, type QuotaByName } from './mark.js'
 import type { Operation } from './operation.js'
 import { isLiteral, type Paths } from './paths.js'
 import { lastSegment, oddSegments, plainPath } from './request-target.js'
@@ -30,12 +30,13 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
   /** By `config`, which Fastify creates for each route, and by method. */
   readonly #routes = new Map<object, Map<string, ListMatcher<Each>>>()
 
+  readonly #paths: Paths
+  readonly #named: QuotaByName<Each> | undefined
+
   /** @param named Returns the quota that a mark names. Without it, marks are ignored. */
-  constructor (
-    readonly quotas: readonly Each[],
-    readonly paths: Paths,
-    readonly named?: Named<Each>
-  ) {
+  constructor (readonly quotas: readonly Each[], paths: Paths, named?: QuotaByName<Each>) {
+    this.#paths = paths
+    this.#named = named
     this.#listed = quotas.flatMap((quota) =>
       quota.operations.map(({ method, path }) => ({
         quota,
@@ -58,10 +59,10 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
     const matcher = this.#routes.get(config)?.get(method) ?? this.#add(config, method, pattern)
     const listed = matcher(request)
     const { quota: mark } = config
-    if (mark === undefined || pattern === undefined || this.named === undefined) return listed
+    if (mark === undefined || pattern === undefined || this.#named === undefined) return listed
     const operation = Object.freeze({ method, path: pattern })
     const names: unknown = typeof mark === 'function' ? mark(request) : mark
-    const marked = quotasOf(names, `${method} ${pattern}`, this.named)
+    const marked = quotasOf(names, `${method} ${pattern}`, this.#named)
     return this.#inOrder(marked, operation, listed)
   }
 
@@ -77,9 +78,9 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
     if (operations.length === 0) return matchNothing
     if (pattern === undefined || !isLiteral(pattern)) return this.#matcherOfTarget(operations)
     const path = pattern.replaceAll('::', ':')
-    const form = this.paths.ofRequest(path)
+    const form = this.#paths.ofRequest(path)
     // The route `/` of a scope with a prefix also serves the path that ends with a slash.
-    const formWithSlash = this.paths.ofRequest(`${path}/`)
+    const formWithSlash = this.#paths.ofRequest(`${path}/`)
     const isServedWithSlash = operations.some(
       (listed) => listed.form === formWithSlash && listed.form !== form
     )
@@ -96,9 +97,9 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
       const { host: ownHost = '', ':authority': authority } = headers
       // HTTP/2 can have both. A plain host can contain the separator, and is then still plain.
       const host = authority === undefined ? ownHost : [ownHost, authority].join(';')
-      const path = plainPath(url, host, this.paths.options.ignoreTrailingSlash)
+      const path = plainPath(url, host, this.#paths.options.ignoreTrailingSlash)
       if (path !== null) {
-        const form = this.paths.ofRequest(path)
+        const form = this.#paths.ofRequest(path)
         return this.#oneOfEach(operations.filter((listed) => listed.form === form))
       }
       const odd = oddSegments(url, host)

@@ -163,6 +163,7 @@ export const clearCounters = new StoreCall('clearCounters', (store) => store.cle
  * is the same for every store.
  */
 export function simultaneous (...calls: readonly StoreCall[]): StoreCall {
+  // By this name, the steps of a store without `settle` are left out.
   const settles = calls.some(({ name }) => name === 'settle')
   return new StoreCall(settles ? 'settle' : 'acquire', async (store) => {
     await Promise.all(calls.map((each) => each.run(store)))

@@ -113,7 +113,7 @@ export interface Call {
   readonly settlements: readonly Settlement[]
   readonly requests: readonly RequestOfCall[]
   /**
-   * Demands of which only the counts are asked. Reading one changes nothing. All have different
+   * Demands of which only the counts are asked. Reading one changes no count. All have different
    * counters or callers, windows or starts.
    */
   readonly standings: readonly Demand[]
