@@ -24,10 +24,10 @@ export interface AnyReply {
   send(body: unknown): unknown
 }
 
-// The types of functions that take such a request are those of methods,
+// A function of this package that takes an `AnyRequest` is typed as a method,
 // `{ method(…) }['method']`, because TypeScript compares the parameters of methods in both
-// directions: so the functions can be written for a `FastifyRequest`, which each of these requests
-// is when the program runs.
+// directions: so it can be written for a `FastifyRequest`, which each of these requests is when the
+// program runs.
 
 /**
  * A function of the host that receives a request. Without an annotation, its parameter is a

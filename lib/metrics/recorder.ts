@@ -84,22 +84,22 @@ export class Recorder {
   #subscriptionsOf (server: object): readonly Subscription[] {
     const requests = this.#requests.add(server)
     return [
-      listen<QuotaDecisionMessage>(quotaDecisions, server, ({ decision }) => {
+      subscription<QuotaDecisionMessage>(quotaDecisions, server, ({ decision }) => {
         this.#decisions.count(decision)
       }),
-      listen<QuotaSettlement>(quotaSettlements, server, (settlement) => {
+      subscription<QuotaSettlement>(quotaSettlements, server, (settlement) => {
         this.#usage.count(settlement)
       }),
-      listen<QuotaPlaceChange>(placeChanges, server, (message) => {
+      subscription<QuotaPlaceChange>(placeChanges, server, (message) => {
         this.#requests.countPlace(requests, message)
       }),
-      listen<QuotaWaitChange>(waitChanges, server, (message) => {
+      subscription<QuotaWaitChange>(waitChanges, server, (message) => {
         this.#requests.countWait(requests, message)
       }),
-      listen<PreferenceFailure>(preferenceFailures, server, ({ preference }) => {
+      subscription<PreferenceFailure>(preferenceFailures, server, ({ preference }) => {
         this.#failedPreferences.inc({ preference })
       }),
-      listen<StoreDuration>(storeDurations, server, ({ seconds }) => {
+      subscription<StoreDuration>(storeDurations, server, ({ seconds }) => {
         this.#durations.observe(seconds)
       })
     ]
@@ -112,8 +112,8 @@ export class Recorder {
   }
 }
 
-/** Listens to the messages of one server on a channel. */
-function listen<Message extends { readonly server: object }> (
+/** Returns the subscription to the messages of one server on a channel. */
+function subscription<Message extends { readonly server: object }> (
   channel: Channel,
   server: object,
   receive: (message: Message) => void

@@ -1,6 +1,6 @@
 import { assertOptions, checkThat, isNatural, isObject } from '../option-checks.js'
 import { propertyOf } from './counts.js'
-import { partsIn } from './request-parts.js'
+import { imagesOf } from './request-images.js'
 
 /** Options of `estimateOf`. */
 export interface EstimateOptions {
@@ -48,16 +48,17 @@ const checks = { output: assertTokens, image: assertTokens }
  */
 export function estimateOf (body: unknown, options: EstimateOptions): Estimate | null {
   assertOptions<EstimateOptions>(options, checks)
+  // An option that is not set passes the checks of options, and this one is required.
   assertTokens(options.output, 'output')
   if (!isObject(body) || !hasKnownForm(body) || refersToMore(body)) return null
-  const parts = partsIn(body)
-  if (parts === null) return null
-  if (parts.images > 0 && options.image === undefined) return null
-  const text = jsonWithout(body, parts.omitted)
+  const images = imagesOf(body)
+  if (images === null) return null
+  if (images.count > 0 && options.image === undefined) return null
+  const text = jsonWithout(body, images.holders)
   const answers = answersOf(body)
   const output = greatestSetIn(body, outputLimitNames, options.output)
   if (text === null || answers === null || output === null) return null
-  const input = Buffer.byteLength(text) + parts.images * (options.image ?? 0)
+  const input = Buffer.byteLength(text) + images.count * (options.image ?? 0)
   if (!isNatural(input)) return null
   // A client can ask for any number of answers; the two numbers can always be added up.
   return { input, output: Math.min(output * answers, Number.MAX_SAFE_INTEGER - input) }

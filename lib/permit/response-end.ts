@@ -50,7 +50,7 @@ export function whenResponseEnds (
 function waitingOn (socket: Duplex): (() => void)[] {
   const known = waitingByConnection.get(socket)
   if (known !== undefined) return known
-  // Not a set, for the reason in closing.ts.
+  // Not a set, for the reason in unordered-list.ts.
   const waiting: (() => void)[] = []
   waitingByConnection.set(socket, waiting)
   socket.once('close', () => {

@@ -68,7 +68,7 @@ export function sendRefusal (
   reply.headers(headers)
   // After an `onSend` hook has failed, Fastify sends the response of an error handler with the same
   // serializer.
-  reply.serializer((body) => (typeof body === 'string' ? body : JSON.stringify(body)))
+  reply.serializer((sent) => (typeof sent === 'string' ? sent : JSON.stringify(sent)))
   reply.send(body)
 }
 

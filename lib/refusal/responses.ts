@@ -30,7 +30,7 @@ const rateLimit = {
 // The host can send errors of its own with the same status, which Fastify serializes with this
 // schema.
 const own = 'of an error of the service itself.'
-const error = {
+const membersOfOtherErrors = {
   statusCode: integer(`The status code ${own}`),
   code: text(`The code ${own}`),
   message: text(`The message ${own}`)
@@ -44,7 +44,7 @@ function response (
   const properties = {
     error: text('A human-readable message.'),
     status: { ...integer('The status code.'), enum: [status] },
-    ...error
+    ...membersOfOtherErrors
   }
   const content = {
     'application/json': { schema: { type: 'object', properties, additionalProperties: true } }

@@ -85,7 +85,7 @@ const assertWaitNumber = checkThat(`${waitRule}, or { timeout, queue }`, isWaitT
 function assertWait (value: unknown, option: string): void {
   if (!isObject(value)) return assertWaitNumber(value, option)
   assertOptions<Wait>(value, waitChecks, `${option}.`)
-  // It is not optional, as the others are.
+  // An option that is not set passes the checks of options, and this one is required.
   assertTimeout(value.timeout, `${option}.timeout`)
 }
 

@@ -4,8 +4,10 @@ import { haveRoom, settled } from '../store/side-by-side.js'
 import type { Acquisition, Demand, QuotaStore, Settled } from '../store/store.js'
 
 /**
- * Calls a store. Returns what is the same for every correct store. `tested` is the store under test
- * if it was called before.
+ * Calls a store. Returns what is the same for every correct store.
+ *
+ * @param tested The store under test, which was called before, if this is the memory store that it
+ *   is compared with.
  */
 type Run = (store: QuotaStore, tested?: QuotaStore) => unknown
 
@@ -48,8 +50,8 @@ function isAskedOf (store: QuotaStore, { window, isEstimate }: Demand): boolean 
 }
 
 /**
- * A request. The other store is not asked about the demands about which the store under test was
- * not asked.
+ * A request. A store made of stores may leave some demands undecided (null) if another one is
+ * rejected. The memory store is then not asked about them, either.
  */
 export function request (...demands: readonly Demand[]): StoreCall {
   const call: StoreCall = new StoreCall(

@@ -70,6 +70,7 @@ export class Connections {
 
   constructor (pool: PostgresPool) {
     this.#pool = pool
+    // Of the pools, that of `pg` has a count of its connections.
     this.#names = new StatementNames('totalCount' in pool)
   }
 

@@ -1,6 +1,11 @@
-import { Connections, statementOf, type Statement, type StatementRunner } from './connections.js'
-import type { PostgresPool } from './connections.js'
 import { required } from '../../required.js'
+import {
+  Connections,
+  statementOf,
+  type PostgresPool,
+  type Statement,
+  type StatementRunner
+} from './connections.js'
 import { readFields } from './fields.js'
 import { quoted, schemaVersion, tableNameOf } from './schema.js'
 

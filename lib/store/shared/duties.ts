@@ -89,7 +89,7 @@ export class Duties<Item> {
     }
     for (const duty of taken) this.#remove(duty)
     // A map that changes with each request keeps alive what it has contained, as a set does: see
-    // permit/closing.ts.
+    // unordered-list.ts.
     if (this.#byKey.size === 0) this.#clear()
     return taken
   }

@@ -2,10 +2,10 @@ import { isObject } from '../option-checks.js'
 import { propertyOf } from './counts.js'
 
 /** The images of a request. */
-export interface RequestParts {
-  readonly images: number
-  /** The objects and lists with images, of which no text is read. */
-  readonly omitted: ReadonlySet<unknown>
+export interface RequestImages {
+  readonly count: number
+  /** The objects and lists that hold them, of which no text is read. */
+  readonly holders: ReadonlySet<unknown>
 }
 
 /** Properties of a body that hold parts of what a model reads. */
@@ -69,50 +69,49 @@ const deepest = 8
  * Returns the images in what a model reads; null if it refers to what it does not hold, such as a
  * file, or has parts that are not known.
  */
-export function partsIn (body: object): RequestParts | null {
-  const omitted = new Set<unknown>()
-  const images = imagesIn(body, namesInBody, omitted, deepest)
-  return images === null ? null : { images, omitted }
+export function imagesOf (body: object): RequestImages | null {
+  const holders = new Set<unknown>()
+  const count = countIn(body, namesInBody, holders, deepest)
+  return count === null ? null : { count, holders }
 }
 
-/** Returns the number of images in some properties, and adds them to those that are omitted. */
-function imagesIn (
-  holder: object,
+/** Returns the number of images in some properties, and adds what holds them to the holders. */
+function countIn (
+  value: object,
   names: readonly string[],
-  omitted: Set<unknown>,
+  holders: Set<unknown>,
   depth: number
 ): number | null {
   if (depth === 0) return null
-  let images = imagesOfOllama(holder, omitted)
+  let count = countOfOllama(value, holders)
   for (const name of names) {
-    const held = propertyOf(holder, name)
+    const held = propertyOf(value, name)
     for (const part of Array.isArray(held) ? held : [held]) {
       if (!isObject(part)) continue
-      const inPart = imagesOfPart(part, omitted, depth - 1)
+      const inPart = countOfPart(part, holders, depth - 1)
       if (inPart === null) return null
-      images += inPart
+      count += inPart
     }
   }
-  return images
+  return count
 }
 
-function imagesOfPart (part: object, omitted: Set<unknown>, depth: number): number | null {
+function countOfPart (part: object, holders: Set<unknown>, depth: number): number | null {
   if (isImage(part)) {
-    omitted.add(part)
+    holders.add(part)
     return 1
   }
   if (!isKnown(part)) return null
   const response = propertyOf(part, 'functionResponse')
   // What a function returned to Gemini can have parts of its own.
-  const holder = isObject(response) ? response : part
-  return imagesIn(holder, namesInPart, omitted, depth)
+  return countIn(isObject(response) ? response : part, namesInPart, holders, depth)
 }
 
 /** Counts the list `images` of a message of Ollama. */
-function imagesOfOllama (holder: object, omitted: Set<unknown>): number {
-  const images = propertyOf(holder, 'images')
+function countOfOllama (value: object, holders: Set<unknown>): number {
+  const images = propertyOf(value, 'images')
   if (!Array.isArray(images)) return 0
-  omitted.add(images)
+  holders.add(images)
   return images.length
 }
 
