@@ -36,17 +36,20 @@ export function amountsOfReport (
   if (amounts == null) return possible
   try {
     for (const [unit, amount] of amountsByUnit(amounts)) {
-      if (isNatural(amount)) {
-        possible.push([unit, amount])
-      } else {
-        ignoreRejection(amount)
-        log.wrongAmount(amount)
-      }
+      if (isNatural(amount)) possible.push([unit, amount])
+      else log.wrongReport(noAmount(amount))
     }
   } catch (error) {
     log.wrongReport(error)
   }
   return possible
+}
+
+/** Returns the error about what a host gave in place of an amount. */
+export function noAmount (value: unknown): RangeError {
+  ignoreRejection(value)
+  const got = formatType(value)
+  return new RangeError(`an amount must be a safe integer of at least 0; it got ${got}`)
 }
 
 function wrongAmounts (amounts: unknown): TypeError {

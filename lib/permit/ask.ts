@@ -11,7 +11,7 @@ import type { Requester } from './requester.js'
 /**
  * Asks the stores of the quotas of a request, in one step for each store, and decides by what they
  * return. Asks none if one of the quotas refuses the request without its store. A promise only if a
- * store returned one. Neither throws nor rejects.
+ * store returned one, or if there are several stores. Neither throws nor rejects.
  */
 export function ask (
   quotas: readonly QuotaOfRequest[],

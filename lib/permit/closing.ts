@@ -1,16 +1,9 @@
-import { TimeLimit, type QuotaTimers } from '../time-limit.js'
+import timers from 'node:timers'
+import { TimeLimit } from '../time-limit.js'
 import { UnorderedList, type Listed } from '../unordered-list.js'
 
 /** How long a server that closes waits for stores that do not answer, in milliseconds. */
 const longestSilence = 1000
-
-/** Timers that keep the process alive. */
-const lastingTimers = {
-  setTimeout: (callback: () => void, delay: number): NodeJS.Timeout => setTimeout(callback, delay),
-  clearTimeout (timer: NodeJS.Timeout): void {
-    clearTimeout(timer)
-  }
-} satisfies QuotaTimers
 
 /** A permit that has not ended. */
 export interface OpenPermit extends Listed {
@@ -22,7 +15,7 @@ export interface OpenPermit extends Listed {
 export class Closing {
   readonly #permits = new UnorderedList<OpenPermit>()
   #pending = new Pending()
-  #isClosing = false
+  #isEndingAll = false
   #hasBegun = false
 
   /** Whether the server has begun to close, so that no request waits for room any more. */
@@ -37,7 +30,7 @@ export class Closing {
 
   add (permit: OpenPermit): void {
     // A decision that was made while the server closed.
-    if (this.#isClosing) this.waitFor(permit.end())
+    if (this.#isEndingAll) this.waitFor(permit.end())
     else this.#permits.add(permit)
   }
 
@@ -58,7 +51,7 @@ export class Closing {
    * @returns Whether everything is settled.
    */
   async endAll (): Promise<boolean> {
-    this.#isClosing = true
+    this.#isEndingAll = true
     for (const permit of this.#permits.all()) this.waitFor(permit.end())
     const isSettled = await this.#settled()
     // What it has led to, such as the settlement of a decision. What begins later is not waited
@@ -95,7 +88,8 @@ class Pending {
   async settledOrSilent (): Promise<boolean> {
     if (this.#left === 0) return true
     await new Promise<void>((resolve) => {
-      const silence = new TimeLimit(longestSilence, resolve, lastingTimers)
+      // Referenced timers, so that the process stays alive until then.
+      const silence = new TimeLimit(longestSilence, resolve, timers)
       silence.start()
       this.#onSettled = () => {
         if (this.#left > 0) {

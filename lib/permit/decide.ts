@@ -9,10 +9,10 @@ import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 
 /**
- * How long to wait for what others hold, in milliseconds. It is unknown when they settle it, which
- * can be soon.
+ * How long a client should wait for what others hold, estimates and places, in milliseconds. It is
+ * unknown when they settle it, which can be soon.
  */
-const waitForHeld = 1000
+const retryForHeld = 1000
 
 /** Decides on a request in one quota by what its store has returned for its demand. */
 export function decideBy (each: QuotaOfRequest, demand: Demand, acquisition: Acquisition): void {
@@ -21,8 +21,8 @@ export function decideBy (each: QuotaOfRequest, demand: Demand, acquisition: Acq
   let retryAfter: number | null = null
   if (!acquisition.admitted) {
     each.roomIn = roomIn(acquisition, demand, windowRemaining)
-    each.wait = each.roomIn === 0 ? waitForHeld : each.roomIn
-    retryAfter = each.wait === Infinity ? null : secondsOf(each.wait)
+    each.retryIn = each.roomIn === 0 ? retryForHeld : each.roomIn
+    retryAfter = each.retryIn === Infinity ? null : secondsOf(each.retryIn)
   }
   each.acquisition = acquisition
   each.decision = {
@@ -89,15 +89,15 @@ export function secondsOf (milliseconds: number): number {
 export function refusalAmong (quotas: readonly QuotaOfRequest[]): QuotaDecision | null {
   let refusal: QuotaDecision | null = null
   let highest = -1
-  let longestWait = 0
+  let longest = 0
   for (const each of quotas) {
-    const { decision, wait } = each
-    if (decision === null || decision.outcome === 'admitted' || !each.isRefused) continue
+    const { decision, retryIn } = each
+    if (decision === null || !each.isRefused) continue
     const precedence = precedenceOf(decision)
-    if (precedence > highest || (precedence === highest && wait > longestWait)) {
+    if (precedence > highest || (precedence === highest && retryIn > longest)) {
       refusal = decision
       highest = precedence
-      longestWait = wait
+      longest = retryIn
     }
   }
   return refusal

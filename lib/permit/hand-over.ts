@@ -4,7 +4,7 @@ import type { HandedOverHolding } from './handed-over.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 
 /** What decides whether a permit can be handed over. */
-interface Ended {
+interface PermitParts {
   readonly refusal: QuotaDecision | null
   readonly hasEnded: boolean
   /** Its quotas, without shadow quotas. */
@@ -17,7 +17,7 @@ interface Ended {
  * @param all Its quotas, shadow quotas included.
  */
 export function assertCanBeHandedOver (
-  { refusal, hasEnded, quotas }: Ended,
+  { refusal, hasEnded, quotas }: PermitParts,
   all: readonly QuotaOfRequest[]
 ): void {
   if (refusal !== null) throw notHandedOver('was refused')

@@ -193,12 +193,12 @@ export class Permit implements OpenPermit {
     assertCanBeHandedOver(this, permits.flatMap(({ quotas }) => quotas))
     const handingOver = this.#handOverEach(permits.flatMap((permit) => permit.#holdings))
     this.#handedOver = handingOver
-    // It neither ends with its response nor with the server.
-    this.#settled = handingOver.then(() => {})
-    const { closing } = this.requester.server
-    closing.delete(this)
-    closing.waitFor(handingOver)
-    this.requester.response?.forget(this)
+    const settled = handingOver.then(() => {})
+    for (const permit of permits) {
+      permit.#settled = settled
+      permit.#unlist()
+    }
+    this.requester.server.closing.waitFor(handingOver)
     return await handingOver
   }
 
@@ -216,20 +216,24 @@ export class Permit implements OpenPermit {
     if (!this.hasEnded) this.requester.server.closing.add(this)
   }
 
+  /** From now on, it ends neither with its response nor with the server. */
+  #unlist (): void {
+    this.requester.server.closing.delete(this)
+    this.requester.response?.forget(this)
+  }
+
   async #settleEach (
     settle: (holding: Holding) => Promise<void>,
     settleShadow: (shadow: Permit) => Promise<void>
   ): Promise<void> {
-    const { closing } = this.requester.server
-    closing.delete(this)
-    this.requester.response?.forget(this)
+    this.#unlist()
     const settling: PromiseLike<void>[] = []
     for (const holding of this.#holdings) settling.push(settle(holding))
     for (const { permit } of this.#shadows) {
       settling.push(Promise.resolve(then(permit, settleShadow)))
     }
     // Each by itself, because a server that closes waits as long as a store settles any of them.
-    for (const each of settling) closing.waitFor(each)
+    for (const each of settling) this.requester.server.closing.waitFor(each)
     await Promise.all(settling)
   }
 }

@@ -1,5 +1,4 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { formatType } from '../errors.js'
 import { logLine, MinuteLog } from '../log.js'
 
 /** A unit that a quota can have. What else a host reports is not shown in the log. */
@@ -40,14 +39,7 @@ export class QuotaLog {
     logLine(this.#log, 'warn', {}, message)
   }
 
-  /** Logs that an amount in a report is not counted. */
-  wrongAmount (amount: unknown): void {
-    const got = formatType(amount)
-    const rule = 'an amount must be a safe integer of at least 0'
-    this.wrongReport(new RangeError(`${rule}; it got ${got}`))
-  }
-
-  /** Logs that a report is not counted. */
+  /** Logs that a report, or an amount in it, is not counted. */
   wrongReport (error: unknown): void {
     const message =
       'what a request has used was reported with an invalid amount, which is not counted'

@@ -38,15 +38,15 @@ export class QuotaOfRequest {
   /** Null if the store was not asked, because another quota refuses the request. */
   decision: QuotaDecision | null = null
   /**
-   * How long to wait until there can be room, in milliseconds; `Infinity` if there never will be. 0
-   * unless the store rejects the request.
-   */
-  wait = 0
-  /**
    * How long it takes at least until there can be room, in milliseconds: 0 if others hold it, and
    * `Infinity` if there never will be. 0 unless the store rejects the request.
    */
   roomIn = 0
+  /**
+   * How long a client should wait before it retries, in milliseconds: `roomIn`, or a second for
+   * what others hold. 0 unless the store rejects the request.
+   */
+  retryIn = 0
   /** What an admitted request has of the quota; null if that has counted nothing. */
   holding: Reportable | null = null
 

@@ -1,7 +1,6 @@
-import { formatType } from '../errors.js'
 import type { ModelUsage } from '../model/usage.js'
 import { isNatural } from '../option-checks.js'
-import { ignoreRejection } from '../promises.js'
+import { noAmount } from './amounts.js'
 import type { Permit } from './permit.js'
 import { takesUsage, type Quota } from './quota.js'
 import type { QuotaLog } from './quota-log.js'
@@ -59,9 +58,7 @@ function amountOf (
   try {
     const amount: unknown = fromUsage(usage, requester.request)
     if (isNatural(amount)) return amount
-    ignoreRejection(amount)
-    const got = formatType(amount)
-    throw new RangeError(`an amount must be a safe integer of at least 0; it got ${got}`)
+    throw noAmount(amount)
   } catch (error) {
     requester.server.quotaLog.fromUsageFailed(error, name, requester.log)
     return granted

@@ -46,6 +46,7 @@ export function createQuotaResumer (
     const resumed = holdings.map((handed) => {
       const quota = configuredQuota(handed, quotas)
       const each = new QuotaOfRequest(quota, null, reference, null)
+      // As `granted` reads it.
       each.limit = handed.isLimited ? handed.granted : Infinity
       each.holding = new ResumedHolding(quota, handed, text, requester)
       return each

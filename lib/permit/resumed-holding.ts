@@ -48,7 +48,7 @@ export class ResumedHolding implements Reportable {
   /** Rejects if the store fails or does not answer in time. It can be tried again. */
   async end (): Promise<void> {
     if (this.#hasEnded) return
-    const used = this.#used
+    const used = this.#usedInTheEnd()
     // That a request was counted is final unless something is reported.
     if (used !== null) {
       // Referenced timers: a process that does nothing else must not end before it is settled.
@@ -58,7 +58,7 @@ export class ResumedHolding implements Reportable {
   }
 
   /** What the permit counts in the end; null for what the admission counted. */
-  get #used (): number | null {
+  #usedInTheEnd (): number | null {
     if (this.#reported !== null) return this.#reported
     if (this.#quota.unit === 'requests') return null
     if (this.#isReportExpected) return this.granted

@@ -10,7 +10,7 @@ import type { QuotaOfRequest } from './quota-of-request.js'
  * @param elapsed Milliseconds since the request arrived.
  */
 export function canWait (quotas: readonly QuotaOfRequest[], elapsed: number): boolean {
-  const left = longestWait(quotas) - elapsed
+  const left = timeoutOf(quotas) - elapsed
   return left > 0 && quotas.every((each) => !each.isRefused || each.roomIn <= left)
 }
 
@@ -18,7 +18,7 @@ export function canWait (quotas: readonly QuotaOfRequest[], elapsed: number): bo
  * Returns how long a request waits from its arrival, in milliseconds: the shortest time of the
  * quotas that reject it. 0 if none does, and if another one refuses it.
  */
-export function longestWait (quotas: readonly QuotaOfRequest[]): number {
+export function timeoutOf (quotas: readonly QuotaOfRequest[]): number {
   let shortest = Infinity
   for (const { isRefused, decision, quota } of quotas) {
     if (!isRefused) continue

@@ -10,7 +10,7 @@ import { decisionsOf, type QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 
 /** How long a request waits for its shadow quotas, in milliseconds. */
-const longestWait = 100
+const shadowTimeout = 100
 
 /**
  * Takes the permits of the shadow quotas of an admitted request, each on its own and at the same
@@ -29,7 +29,7 @@ export function takeShadows (
     if (isPromise(permit)) waiting.push(permit)
   }
   if (waiting.length === 0) return shadows
-  const waited = withTimeout(longestWait, Promise.all(waiting), { timers })
+  const waited = withTimeout(shadowTimeout, Promise.all(waiting), { timers })
   return waited.then(
     () => shadows,
     () => shadows

@@ -22,8 +22,9 @@ export interface MatchedQuota {
 
 /**
  * Decides on a request (docs/rules.md, "Decision"): determines the callers, limits and costs, asks
- * the stores, and publishes the decisions. A promise only if something of the host's returned one.
- * Neither throws nor rejects: whatever fails, the request is refused.
+ * the stores, and publishes the decisions. A promise only if something of the host's returned one,
+ * if there are several stores, or if the request waits. Neither throws nor rejects: whatever fails,
+ * the request is refused.
  *
  * @param matches The quotas of the request, in their order.
  * @param costs What a handler gives in place of the costs of the definitions.
@@ -37,7 +38,7 @@ export function takePermit (
 ): Eventual<Permit> {
   const all: QuotaOfRequest[] = []
   const enforced: QuotaOfRequest[] = []
-  /** Only of interest if the request may wait. */
+  /** In monotonic milliseconds; null if no quota lets the request wait. */
   let arrivedAt: number | null = null
   for (const { quota, operation } of matches) {
     const cost = costs?.get(quota.name) ?? null

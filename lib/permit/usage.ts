@@ -1,11 +1,10 @@
 import { quotaSettlements, type QuotaSettlement } from '../channels.js'
-import { formatType } from '../errors.js'
 import { isNatural } from '../option-checks.js'
-import { ignoreRejection } from '../promises.js'
 import { required } from '../required.js'
 import { unlimited } from '../store/counter.js'
 import type { Acquisition } from '../store/store.js'
 import { wallClock } from '../wall-clock.js'
+import { noAmount } from './amounts.js'
 import { handedOver } from './hand-over.js'
 import type { HandedOverHolding } from './handed-over.js'
 import type { Holding } from './holding.js'
@@ -85,7 +84,10 @@ export class Usage implements Holding {
     return this.#hasEnded ? used : Math.max(this.granted, used)
   }
 
-  /** Whether the grant may be lowered before the permit ends; later, only a late report does. */
+  /**
+   * Whether what was granted is still an estimate: until the permit ends, or as much is reported,
+   * after which its end cannot lower the count.
+   */
   get #isHeld (): boolean {
     return !this.#hasEnded && (this.#reported === null || this.#reported < this.granted)
   }
@@ -140,9 +142,7 @@ export function usedWithoutReport (
   try {
     const amount: unknown = unreported(request)
     if (isNatural(amount)) return amount
-    ignoreRejection(amount)
-    const got = formatType(amount)
-    throw new RangeError(`an amount must be a safe integer of at least 0; it got ${got}`)
+    throw noAmount(amount)
   } catch (error) {
     server.quotaLog.unreportedFailed(error, name, log)
     return granted

@@ -2,6 +2,7 @@ import timers from 'node:timers'
 import { waitChanges, type QuotaWaitChange } from '../channels.js'
 import { required } from '../required.js'
 import { hasRoom } from '../store/counter.js'
+import { settled } from '../store/side-by-side.js'
 import type { QuotaCount, QuotaStore } from '../store/store.js'
 import { ask, giveBack } from './ask.js'
 import { refusalAmong } from './decide.js'
@@ -9,7 +10,7 @@ import type { Waiting } from './line.js'
 import { prepare } from './prepare.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { EndsWithResponse, Requester } from './requester.js'
-import { canWait, countOf, longestWait, refusing, rejectBy } from './room.js'
+import { canWait, countOf, refusing, rejectBy, timeoutOf } from './room.js'
 
 /** How a request was decided on, after waiting for room if it had none. */
 export interface Waited {
@@ -165,7 +166,7 @@ export class WaitingRequest implements Waiting, EndsWithResponse {
 
   #startTimer (): void {
     timers.clearTimeout(this.#timer)
-    const left = longestWait(this.#quotas) - this.#elapsed
+    const left = timeoutOf(this.#quotas) - this.#elapsed
     this.#timer = timers.setTimeout(() => this.#timeOut(), left)
   }
 
@@ -240,7 +241,6 @@ async function giveBackWhole (each: QuotaOfRequest, requester: Requester): Promi
   const { quota, demand, acquisition } = each
   if (demand === null || acquisition === null) return
   const { granted, receipt } = acquisition
-  const held = demand.isEstimate ? granted : 0
-  await giveBack(quota.store, receipt, { count: granted, held }, requester)
+  await giveBack(quota.store, receipt, settled(demand, granted), requester)
   quota.lines?.freed(demand.callerKey)
 }

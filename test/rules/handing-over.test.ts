@@ -13,6 +13,7 @@ import {
   type QuotaSettlement,
   type QuotaStore
 } from '../../lib/index.js'
+import { placeChanges } from '../../lib/channels.js'
 import quotaPlugin from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { captureLog } from '../support/log.js'
@@ -279,6 +280,22 @@ t.test('shadow quotas are handed over with the others, or alone', async (t) => {
   await resumedAlone.charge(4)
   await resumedAlone.end()
   t.same(await standing('observed'), [15, 0])
+})
+
+t.test('the server does not end what a shadow quota has handed over', async (t) => {
+  const { app, other, acquire, standing } = await createServices(t, {
+    tokens,
+    observed: { ...tokens, mode: 'shadow', unreported: 0 },
+    places: { concurrent: 2, mode: 'shadow' }
+  })
+  const text = await (await acquire()).handOver()
+  const changes = await published<{ quota: string }>(() => app.close(), placeChanges.name)
+  t.same(changes, [])
+  t.same([await standing(), await standing('observed')], [[60, 0], [60, 0]])
+  const resumed = other.quotaResume(text)
+  await resumed.charge(11)
+  await resumed.end()
+  t.same([await standing(), await standing('observed')], [[11, 0], [11, 0]])
 })
 
 t.test('the place of a shadow quota is free when its permit is handed over', async (t) => {
