@@ -33,7 +33,10 @@ export class KnownRejections {
     )
   }
 
-  /** As `recall`, of what another request is asking about. */
+  /**
+   * As `recall`, of what is out of date while another request asks about it. Not for a request that
+   * waits for its call, which may be the one that asks.
+   */
   recallAsked (demands: readonly Demand[]): Acquisitions | null {
     const now = this.#clock()
     return rejectionOfSome(demands, (demand) => this.#remembered.recallAsked(demand, now))

@@ -82,7 +82,7 @@ export class SharedStore implements QuotaStore {
       ages: running.now,
       recall: (demands) => this.#rejections?.recall(demands) ?? null
     })
-    this.#rejections = rememberRejections ? this.#knownAnew() : undefined
+    this.#rejections = rememberRejections ? this.#createRejections() : undefined
     this.#sender = new Sender({
       driver,
       queue: this.#queue,
@@ -163,7 +163,7 @@ export class SharedStore implements QuotaStore {
     return this.#removeCounters(this.#driver.clear(this.#time()))
   }
 
-  #knownAnew (): KnownRejections {
+  #createRejections (): KnownRejections {
     return new KnownRejections(this.#queue, this.#clock)
   }
 
@@ -203,7 +203,7 @@ export class SharedStore implements QuotaStore {
    */
   async #removeCounters (call: Promise<unknown>): Promise<void> {
     const startAnew = (): void => {
-      this.#rejections &&= this.#knownAnew()
+      this.#rejections &&= this.#createRejections()
     }
     startAnew()
     await withTimeout(longestQuestion, call).finally(startAnew)
