@@ -36,6 +36,8 @@ interface QueueOptions {
   readonly ages: () => number
   /** Returns what is known to reject a request that waits; otherwise null. */
   readonly recall: (demands: readonly Demand[]) => Acquisitions | null
+  /** Is called when something was given back in a row of the counters, for whatever reason. */
+  readonly onGivenBack: (counters: string, row: string) => void
 }
 
 /**
@@ -98,12 +100,14 @@ export class CallQueue {
   }
 
   addSettlement (settlement: Settlement, ended: Ended<DutyResult>): void {
+    this.#options.onGivenBack(settlement.counters, settlement.row)
     this.#givenBack.addSettlement(settlement, this.#options.ages(), ended)
     if (this.#hasFailed) this.#givenBack.bound()
   }
 
   addFreed (place: NamedPlace, ended: Ended<DutyResult>): void {
     this.#places.delete(place)
+    this.#options.onGivenBack(place.counters, storedName(place.callerKey))
     this.#givenBack.addFreed(place, this.#options.ages(), ended)
     if (this.#hasFailed) this.#givenBack.bound()
   }
