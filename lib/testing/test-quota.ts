@@ -171,7 +171,7 @@ export const otherQuota = new TestQuota('chat-2.requests.minute', minute)
 export const streams = new TestQuota('streams.concurrent', concurrent, 'concurrent-requests')
 export const jobs = new TestQuota('jobs.concurrent', concurrent, 'concurrent-requests')
 export const tokens = new TestQuota('chat.tokens.hour', hour, 'tokens')
-/** With the name of `tokens`: a quota with another unit and window has counters of its own. */
+/** The quota of `tokens` with another unit and window, which has counters of its own. */
 export const budget = new TestQuota('chat.microdollars.day', day, 'microdollars')
 /** Another quota of the same unit as `tokens`. */
 export const otherTokens = new TestQuota('team.tokens.day', day, 'tokens')

@@ -23,7 +23,8 @@ class Subject {
     mostDemands,
     hasJournal: false,
     ages: () => this.age,
-    recall: () => this.known
+    recall: () => this.known,
+    onGivenBack () {}
   })
 
   ask (caller: string, more: Partial<Demand> = {}): void {

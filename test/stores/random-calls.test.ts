@@ -54,7 +54,13 @@ class Process {
   constructor (readonly ages: () => number) {
     // So few that what waits needs several calls.
     const mostDemands = 3
-    this.queue = new CallQueue({ mostDemands, hasJournal: false, ages, recall: () => null })
+    this.queue = new CallQueue({
+      mostDemands,
+      hasJournal: false,
+      ages,
+      recall: () => null,
+      onGivenBack () {}
+    })
   }
 }
 

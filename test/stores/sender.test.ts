@@ -49,7 +49,8 @@ class Subject {
     mostDemands: 384,
     hasJournal: false,
     ages: this.#running.now,
-    recall: () => null
+    recall: () => null,
+    onGivenBack () {}
   })
 
   readonly #sender = new Sender({

@@ -7,7 +7,7 @@ import {
 } from '../../option-checks.js'
 import { nodeTimers } from '../../time-limit.js'
 import { assertCallerKey, assertDemand, assertDemands } from '../argument-checks.js'
-import { MemoryQuotaStore } from '../memory/memory-store.js'
+import { largestMaxTrackedCallers, MemoryQuotaStore } from '../memory/memory-store.js'
 import { assertStore, hideMissingFunctions } from '../store-functions.js'
 import type {
   Acquisitions,
@@ -196,9 +196,9 @@ export class InsuredQuotaStore implements QuotaStore {
 /** The default fallback. */
 function memoryBeside (primary: PrimaryQuotaStore, clock: () => number): MemoryQuotaStore {
   const { maxTrackedCallers = Infinity } = primary
-  return maxTrackedCallers === Infinity
-    ? new MemoryQuotaStore({ clock })
-    : new MemoryQuotaStore({ clock, maxTrackedCallers })
+  if (maxTrackedCallers === Infinity) return new MemoryQuotaStore({ clock })
+  const cap = Math.min(maxTrackedCallers, largestMaxTrackedCallers)
+  return new MemoryQuotaStore({ clock, maxTrackedCallers: cap })
 }
 
 /** Lists a page. The cursor of the next one says which of the two stores has it. */

@@ -13,7 +13,7 @@ export interface InsuredQuotaStoreOptions {
   readonly primary: PrimaryQuotaStore
   /**
    * The store that is used while the primary is unavailable. Default: a `MemoryQuotaStore` with
-   * this clock and the primary's cap.
+   * this clock and the primary's cap, at most 2^24.
    */
   readonly fallback?: QuotaStore
   /**

@@ -59,7 +59,7 @@ export class MemoryCounters {
     const overflows =
       own === undefined &&
       this.#byCaller.size >= this.#cap &&
-      !(now >= this.#sweepIsDueAt && this.#hasExpired(length, now))
+      !this.#wouldSweepMakeRoom(length, now)
     const latest = overflows ? this.#overflow : own
     return latest?.isOpenFor(start, now) === true ? latest.stateAt(now) : null
   }
@@ -90,7 +90,9 @@ export class MemoryCounters {
     }
   }
 
-  #hasExpired (length: number, now: number): boolean {
+  /** Whether the next request would run a sweep that removes a counter. */
+  #wouldSweepMakeRoom (length: number, now: number): boolean {
+    if (now < this.#sweepIsDueAt) return false
     for (const window of this.#byCaller.values()) {
       if (window.isExpired(length, now)) return true
     }

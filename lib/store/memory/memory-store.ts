@@ -29,8 +29,8 @@ interface Reached extends Grant {
   readonly count: number
 }
 
-// The capacity of a JavaScript `Map`.
-const largestMaxTrackedCallers = 2 ** 24
+/** The largest caller cap: the capacity of a JavaScript `Map`. */
+export const largestMaxTrackedCallers = 2 ** 24
 
 const assertMaxTrackedCallers = checkThat(
   `must be an integer from 1 to ${largestMaxTrackedCallers}`,

@@ -77,16 +77,16 @@ export class Connections {
   /** Rejects if no connection can be made, in which case nothing was sent. */
   async lend (): Promise<StatementRunner> {
     const pool = this.#pool
-    if (pool.connect === undefined || !isQueryOfClass(pool)) return new AnyConnection(pool)
+    if (pool.connect === undefined || isQueryReplaced(pool)) return new AnyConnection(pool)
     return new LentConnection(await pool.connect(), this.#names)
   }
 }
 
-/** Whether the host has not replaced `query`: it stands beside `connect`. */
-function isQueryOfClass (pool: PostgresPool): boolean {
+/** Whether the host has replaced `query`, which then does not stand beside `connect`. */
+function isQueryReplaced (pool: PostgresPool): boolean {
   let owner: object | null = pool
   while (owner !== null && !Object.hasOwn(owner, 'query')) owner = Object.getPrototypeOf(owner)
-  return owner !== null && Object.hasOwn(owner, 'connect')
+  return owner === null || !Object.hasOwn(owner, 'connect')
 }
 
 /** Runs each statement on a connection that the pool chooses. */
@@ -127,7 +127,7 @@ class LentConnection implements StatementRunner {
       try {
         return await connection.query({ name, text, values })
       } catch (error) {
-        this.#names.assertUnknown(error)
+        this.#names.stopUsingAfter(error)
       }
     }
     return await connection.query(text, values)
@@ -158,8 +158,8 @@ class StatementNames {
     return this.#areUsed && 'query' in connection
   }
 
-  /** Throws the error again, unless a pooler does not know names: they are then not used again. */
-  assertUnknown (error: unknown): void {
+  /** Ends the use of names if a pooler does not know them. Throws any other error. */
+  stopUsingAfter (error: unknown): void {
     if (!unknownNameCodes.includes(codeOf(error))) throw error
     this.#areUsed = false
   }

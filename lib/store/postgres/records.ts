@@ -2,7 +2,7 @@
 // read those costs it half of what JSON does.
 import { unlimited } from '../counter.js'
 import type { Call, NamedPlace, RequestOfCall, Settlement } from '../shared/driver.js'
-import { storedName } from '../shared/stored-names.js'
+import { inAscii, storedName } from '../shared/stored-names.js'
 import type { Demand } from '../store.js'
 
 type Field = string | number | boolean | null
@@ -43,7 +43,7 @@ function settlementFields (settlement: Settlement): Field[] {
     lessCount,
     JSON.stringify(Object.fromEntries(lessHeld)),
     once,
-    storedReference(reference)
+    inAsciiOrNull(reference)
   ]
 }
 
@@ -77,21 +77,12 @@ function demandFields (demand: Demand, hasJournal: boolean): Field[] {
     demand.start,
     demand.end,
     demand.unit,
-    hasJournal ? storedReference(demand.reference) : null
+    hasJournal ? inAsciiOrNull(demand.reference) : null
   ]
 }
 
-/**
- * Returns the reference as the content of a string of JSON in ASCII: a text of PostgreSQL can have
- * no NUL, and a database can have an encoding with few characters.
- */
-function storedReference (reference: string | null): string | null {
-  if (reference === null) return null
-  const escaped = JSON.stringify(reference).slice(1, -1)
-  return escaped.replaceAll(
-    /[\u007f-\uffff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  )
+function inAsciiOrNull (reference: string | null): string | null {
+  return reference === null ? null : inAscii(reference)
 }
 
 /** Returns a list of records as PostgreSQL writes it; null for an empty one. */

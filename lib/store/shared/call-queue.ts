@@ -36,6 +36,8 @@ interface QueueOptions {
   readonly ages: () => number
   /** Returns what is known to reject a request that waits; otherwise null. */
   readonly recall: (demands: readonly Demand[]) => Acquisitions | null
+  /** Is called when something was given back in a row of the counters, for whatever reason. */
+  readonly onGivenBack: (counters: string, row: string) => void
 }
 
 /**
@@ -56,7 +58,8 @@ export class CallQueue {
   #sent: SentCall | null = null
   #batch = new Batch()
   #hasFailed = false
-  // Whether it is unknown if the latest call has run.
+  // Whether it is unknown if the latest call has run. Then no settlement is sent until another call
+  // has run: one that is sent and not answered is lost.
   #isSuspect = false
 
   constructor (options: QueueOptions) {
@@ -74,7 +77,7 @@ export class CallQueue {
 
   /** Whether a call has something to do even without requests. */
   hasDuties (now: number): boolean {
-    return !this.#givenBack.isEmpty || this.#places.renewedBy(now - renewalAge, 1).length > 0
+    return !this.#givenBack.isEmpty || this.#places.notRenewedSince(now - renewalAge, 1).length > 0
   }
 
   /** How many places of the caller this process holds. */
@@ -97,12 +100,14 @@ export class CallQueue {
   }
 
   addSettlement (settlement: Settlement, ended: Ended<DutyResult>): void {
+    this.#options.onGivenBack(settlement.counters, settlement.row)
     this.#givenBack.addSettlement(settlement, this.#options.ages(), ended)
     if (this.#hasFailed) this.#givenBack.bound()
   }
 
   addFreed (place: NamedPlace, ended: Ended<DutyResult>): void {
     this.#places.delete(place)
+    this.#options.onGivenBack(place.counters, storedName(place.callerKey))
     this.#givenBack.addFreed(place, this.#options.ages(), ended)
     if (this.#hasFailed) this.#givenBack.bound()
   }
@@ -132,8 +137,7 @@ export class CallQueue {
     )
     this.#asked.moveStandings(batch, some)
     this.#moveDuties(batch, now, mostDemands)
-    // After a call without a reply, one without settlements, which can be empty, shows first that
-    // the server works again.
+    // A call without settlements, which can be empty, shows that the server works again.
     const isProbe = this.#isSuspect && this.#givenBack.hasSettlements
     if (batch.isEmpty && !isProbe) return null
     this.#batch = batch
@@ -225,7 +229,7 @@ export class CallQueue {
 
   #rejectAsked (batch: Batch, error: unknown): void {
     rejectAsked(batch, error)
-    // In a call without a request, those wait who cannot be decided before a settlement.
+    // If the call has no request, those that were left wait for settlements which cannot be sent.
     if (batch.requests.length === 0) this.#asked.rejectFirst(batch.left, error)
   }
 
@@ -243,7 +247,8 @@ export class CallQueue {
   /** Moves the oldest duties into the call, until it has as many of each kind. */
   #moveDuties (batch: Batch, now: number, most: number): void {
     this.#givenBack.moveOldest(batch, this.#limits(most))
-    for (const place of this.#places.renewedBy(now - renewalAge, most)) batch.renewed.add(place)
+    const due = this.#places.notRenewedSince(now - renewalAge, most)
+    for (const place of due) batch.renewed.add(place)
   }
 
   /**
@@ -260,7 +265,7 @@ export class CallQueue {
         if (this.#givenBack.has(counter)) hasAll = false
         // After a stall or an outage, others may have taken places that this process still holds.
         // It renews them before it takes more.
-        for (const place of this.#places.renewedByOf(counter, now - placeDuration)) {
+        for (const place of this.#places.notRenewedSinceOf(counter, now - placeDuration)) {
           if (batch.renewed.size < mostDemands) batch.renewed.add(place)
           else if (!batch.renewed.has(place)) hasAll = false
         }

@@ -83,11 +83,12 @@ export class GivenBack {
     }
   }
 
-  /** Rejects the oldest ones if too many wait, because the server fails. */
+  /** Rejects the oldest of each kind if too many wait, because the server fails. */
   bound (): void {
-    const error = new Error(`more than ${mostWaiting} settlements wait for the server`)
     for (const duties of [this.#freed, this.#settlements]) {
-      for (const { ended } of duties.take(duties.size - mostWaiting)) rejectAll(ended, error)
+      for (const { ended } of duties.take(duties.size - mostWaiting)) {
+        rejectAll(ended, new Error(`more than ${mostWaiting} settlements wait for the server`))
+      }
     }
   }
 }

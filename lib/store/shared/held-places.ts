@@ -77,8 +77,8 @@ export class HeldPlaces {
     }
   }
 
-  /** Returns the oldest places that were taken, or last renewed, at this time or before. */
-  renewedBy (time: number, most: number): NamedPlace[] {
+  /** Returns the oldest places that were taken or last renewed at this time or before. */
+  notRenewedSince (time: number, most: number): NamedPlace[] {
     const places: NamedPlace[] = []
     for (const { place, renewedAt } of this.#places.values()) {
       if (renewedAt > time || places.length >= most) break
@@ -87,8 +87,8 @@ export class HeldPlaces {
     return places
   }
 
-  /** As `renewedBy`, of one counter, all of them. */
-  renewedByOf (counter: string, time: number): NamedPlace[] {
+  /** As `notRenewedSince`, all places of one counter. */
+  notRenewedSinceOf (counter: string, time: number): NamedPlace[] {
     const places: NamedPlace[] = []
     for (const { place, renewedAt } of this.#byCounter.get(counter) ?? []) {
       if (renewedAt <= time) places.push(place)

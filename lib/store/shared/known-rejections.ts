@@ -2,8 +2,6 @@ import { required } from '../../required.js'
 import { hasRoom } from '../counter.js'
 import type { Acquisition, Acquisitions, Demand } from '../store.js'
 import type { CallQueue } from './call-queue.js'
-import type { NamedPlace, Settlement } from './driver.js'
-import { counterOfPlace } from './held-places.js'
 import { rejectionOf, RememberedRejections } from './remembered-rejections.js'
 import { counterName, overflowRow } from './stored-names.js'
 import type { DecidedRequest } from './waiting-requests.js'
@@ -33,7 +31,10 @@ export class KnownRejections {
     )
   }
 
-  /** As `recall`, of what another request is asking about. */
+  /**
+   * As `recall`, of what is out of date while another request asks about it. Not for a request that
+   * waits for its call, which may be the one that asks.
+   */
   recallAsked (demands: readonly Demand[]): Acquisitions | null {
     const now = this.#clock()
     return rejectionOfSome(demands, (demand) => this.#remembered.recallAsked(demand, now))
@@ -62,15 +63,10 @@ export class KnownRejections {
     for (const demand of demands) this.#remembered.answered(demand, null, 0)
   }
 
-  /** Removes what is out of date because something was settled. */
-  drop ({ counters, row }: Settlement): void {
+  /** Removes what is out of date because something was given back in a row of the counters. */
+  drop (counters: string, row: string): void {
     if (row === overflowRow) this.#remembered.dropOverflow(counters)
     else this.#remembered.drop(counterName(counters, row))
-  }
-
-  /** Removes what is out of date because a place is free. */
-  dropPlaces (place: NamedPlace): void {
-    this.#remembered.drop(counterOfPlace(place))
   }
 
   /** Returns a rejection if this process itself holds the caller's places up to the limit. */

@@ -83,7 +83,7 @@ export class RememberedRejections {
     this.#rejections.set(name, { counters, acquisition, askedAt, isAsked: false })
   }
 
-  /** Removes what is out of date because something of the counter was settled. */
+  /** Removes what is out of date because something was given back in the counter. */
   drop (counter: string): void {
     this.#rejections.delete(counter)
   }

@@ -80,9 +80,10 @@ export class SharedStore implements QuotaStore {
       mostDemands: driver.mostDemands,
       hasJournal: driver.hasJournal,
       ages: running.now,
-      recall: (demands) => this.#rejections?.recall(demands) ?? null
+      recall: (demands) => this.#rejections?.recall(demands) ?? null,
+      onGivenBack: (counters, row) => this.#rejections?.drop(counters, row)
     })
-    this.#rejections = rememberRejections ? this.#knownAnew() : undefined
+    this.#rejections = rememberRejections ? this.#createRejections() : undefined
     this.#sender = new Sender({
       driver,
       queue: this.#queue,
@@ -115,7 +116,6 @@ export class SharedStore implements QuotaStore {
     if (read.kind === 'place') {
       if (once !== undefined) throw new TypeError('a place cannot be settled with a text')
       if (less.count === 0) return
-      this.#rejections?.dropPlaces(read.place)
       await this.#giveBack((ended) => {
         this.#queue.addFreed(read.place, ended)
       })
@@ -124,7 +124,6 @@ export class SharedStore implements QuotaStore {
     const hasNothing = less.count === 0 && less.held === 0
     if (hasNothing && once === undefined) return
     const settlement = settlementOf(read.counted, less, once ?? null)
-    this.#rejections?.drop(settlement)
     return await this.#giveBack((ended) => {
       this.#queue.addSettlement(settlement, ended)
     })
@@ -163,7 +162,7 @@ export class SharedStore implements QuotaStore {
     return this.#removeCounters(this.#driver.clear(this.#time()))
   }
 
-  #knownAnew (): KnownRejections {
+  #createRejections (): KnownRejections {
     return new KnownRejections(this.#queue, this.#clock)
   }
 
@@ -203,7 +202,7 @@ export class SharedStore implements QuotaStore {
    */
   async #removeCounters (call: Promise<unknown>): Promise<void> {
     const startAnew = (): void => {
-      this.#rejections &&= this.#knownAnew()
+      this.#rejections &&= this.#createRejections()
     }
     startAnew()
     await withTimeout(longestQuestion, call).finally(startAnew)

@@ -1,9 +1,7 @@
 import type { Demand } from '../store.js'
 
-// Names of counters and callers can be any strings, but a database can have an encoding with few
-// characters, and a half of a surrogate pair has no UTF-8. They are stored as in JSON, with escapes
-// for spaces and for all that is not printable ASCII: a digest, and almost every other name, as it
-// is.
+// Names of counters and callers can be any strings. They are stored in ASCII and without spaces: a
+// digest, and almost every other name, as it is.
 
 const needsNoEscape = /^[!#-[\]-~]*$/
 
@@ -11,11 +9,21 @@ const needsNoEscape = /^[!#-[\]-~]*$/
 export function storedName (name: string): string {
   // To escape a digest would cost several times as much as to see that it needs none.
   if (needsNoEscape.test(name)) return name
-  const escaped = JSON.stringify(name).slice(1, -1)
-  return escaped.replaceAll(
-    /[ \u007f-\uffff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  )
+  return inAscii(name).replaceAll(' ', '\\u0020')
+}
+
+/**
+ * Returns a text as the content of a string of JSON, with escapes for all that is not printable
+ * ASCII: a database can have an encoding with few characters, a text of PostgreSQL can have no NUL,
+ * and a half of a surrogate pair has no UTF-8.
+ */
+export function inAscii (text: string): string {
+  return JSON.stringify(text)
+    .slice(1, -1)
+    .replaceAll(
+      /[\u007f-\uffff]/g,
+      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+    )
 }
 
 /** Returns the name of what is stored. */

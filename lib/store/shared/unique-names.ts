@@ -24,6 +24,5 @@ export class UniqueNames {
 
 /** Returns a random integer below 2^52. */
 function randomId (): number {
-  const [high = 0, low = 0] = new Uint32Array(new Uint8Array(randomBytes(8)).buffer)
-  return (high % 2 ** 20) * 2 ** 32 + low
+  return Number(randomBytes(8).readBigUInt64BE() >> 12n)
 }
