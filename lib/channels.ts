@@ -50,7 +50,8 @@ export interface QuotaSettlement extends OfServer {
   /** Whether the host has reported what the request used. */
   readonly reported: boolean
   /**
-   * When the window that counted the admission ends, in milliseconds since the epoch.
+   * When the window that counted the admission ends, in milliseconds since the epoch. Exact in a
+   * time zone; otherwise, it can differ by some milliseconds between requests of one window.
    */
   readonly windowEnd: number
   /** Whether the store did not answer, so that the counter may differ. */

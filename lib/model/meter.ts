@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream'
+import { finished, Readable } from 'node:stream'
 import { formatType } from '../errors.js'
 import { hasFunction, isObject } from '../option-checks.js'
 import { ignoreRejection } from '../promises.js'
@@ -67,6 +67,7 @@ class MeteredBody extends Readable {
     super()
     this.#source = sourceOf(body)
     this.#onEnd = onEnd
+    this.#source.onFailure(this.#fail)
   }
 
   // Functions of the promise instead of an async function, which would take a third more time for
@@ -113,7 +114,7 @@ class MeteredBody extends Readable {
   }
 
   readonly #fail = (error: unknown): void => {
-    if (this.destroyed) return
+    if (this.destroyed || this.#hasEnded) return
     this.#reader.cutOff()
     this.#end('source')
     this.#source.cancel(error)
@@ -136,6 +137,11 @@ interface Part {
 /** Where the bytes come from. */
 interface Source {
   next(): Promise<Part>
+  /**
+   * Calls a function when the source fails, also while it is not read: otherwise, a client that
+   * stays connected and reads nothing would keep its response open beyond the host's time limit.
+   */
+  onFailure(fail: (error: unknown) => void): void
   /** Tells the source that nobody reads it any more. Never throws. */
   cancel(reason: unknown): void
 }
@@ -150,6 +156,9 @@ function sourceOfWebStream (body: ReadableStream<Uint8Array>): Source {
   const reader = body.getReader()
   return {
     next: () => reader.read(),
+    onFailure: (fail) => {
+      reader.closed.then(undefined, fail)
+    },
     cancel: (reason) => ignoreRejection(reader.cancel(reason))
   }
 }
@@ -158,6 +167,12 @@ function sourceOfIterable (body: AsyncIterable<Uint8Array>): Source {
   const iterator = body[Symbol.asyncIterator]()
   return {
     next: () => Promise.resolve(iterator.next()),
+    onFailure: (fail) => {
+      if (!(body instanceof Readable)) return
+      finished(body, { writable: false }, (error) => {
+        if (error != null) fail(error)
+      })
+    },
     cancel: (reason) => {
       try {
         // The iterator of a stream of Node.js would end only after the next bytes.

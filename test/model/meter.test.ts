@@ -285,6 +285,27 @@ t.test('a source that fails destroys the stream with its error, and its text cou
   t.strictSame(await host.counts(), [600, 6_000])
 })
 
+for (const kind of ['a web stream', 'a stream of Node.js']) {
+  t.test(`${kind} that fails while nobody reads it destroys the stream`, async (t) => {
+    const host = await createMeters()
+    const permit = await host.acquire()
+    const source = new Readable({ read () {} })
+    source.push(chat(longText))
+    source.push(new Uint8Array(1024 * 1024))
+    const body = kind === 'a web stream' ? Readable.toWeb(source) : source
+    const stream = permit.meter(body as ModelBody)
+    const errors: Error[] = []
+    stream.on('error', (error) => errors.push(error))
+    stream.read()
+    await until('the stream is full', () => stream.readableLength > stream.readableHighWaterMark)
+    source.destroy(new Error('the time limit'))
+    await until('the stream is destroyed', () => stream.destroyed && errors.length > 0)
+    t.strictSame(errors.map(({ message }) => message), ['the time limit'])
+    await permit.end()
+    t.strictSame(await host.counts(), [600, 6_000])
+  })
+}
+
 t.test('interrupted returns what counts where the caller leaves', async (t) => {
   const host = await createMeters()
   const permit = await host.acquire()
