@@ -225,6 +225,8 @@ t.test('no setting and no lock outlasts a statement', async (t) => {
     )
     return rows
   }
+  // The connection's first function in PL/pgSQL would add the settings of the language.
+  await client.query("LOAD 'plpgsql'")
   const before = await settings()
   const { store } = await createStore({ pool })
   const { receipt } = await acquireOne(store, 'alice', estimate(2))

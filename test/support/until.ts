@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 
 // Seconds of real time after which a test that waits fails instead of hanging. No test is meant to
 // come near it.
-const longestWait = 10
+const longestWait = 60
 
 /**
  * Waits until a condition holds, and asks for it once in each turn of the event loop.
