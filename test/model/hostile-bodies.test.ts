@@ -1,5 +1,5 @@
-// docs/rules.md, "Settlements": what a meter does with bodies that no API sends. Their bytes pass all the
-// same.
+// docs/rules.md, "Settlements": what a meter does with bodies that no API sends. Their bytes pass
+// all the same.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'

@@ -30,8 +30,8 @@ local now = time < 0 and date or time
 local period = math.floor(now / periodLength)
 -- Times are texts here, because a number costs a command twice as much.
 local nowText, placesEnd = format('%d', now), format('%d', now + placeDuration)
--- How many counters are looked at together, to find dead ones: with a cap many, since there a caller
--- is counted on the overflow counter for as long as none is found.
+-- How many counters are looked at together, to find dead ones: many with a cap, since there a
+-- caller is counted on the overflow counter for as long as none is found.
 local lookedAt = cap < math.huge and 100 or 5
 local keyAt, nameAt = 0, 1 -- where what was read last stands in KEYS and ARGV
 
