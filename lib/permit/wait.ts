@@ -5,7 +5,7 @@ import { ask } from './ask.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 import { canWait, refusing, rejectBy } from './room.js'
-import { WaitingRequest, type Waited } from './waiting-request.js'
+import { waitForRoom, type Waited } from './waiting-request.js'
 
 /**
  * Asks the stores of the quotas of a request. If it is rejected and may wait, it waits in the line
@@ -26,7 +26,7 @@ export function askOrWait (
     const elapsed = performance.now() - arrivedAt
     if (!canWait(quotas, elapsed)) return { quotas, isAbandoned: false }
     return then(turnOf(quotas, requester), (turn) =>
-      new WaitingRequest(quotas, requester, turn, arrivedAt, hasResponded).wait()
+      waitForRoom(quotas, requester, turn, arrivedAt, hasResponded)
     )
   })
 }

@@ -23,15 +23,39 @@ export interface Waited {
   readonly isAbandoned: boolean
 }
 
+/** How the promise of a wait is settled. */
+interface Settling {
+  readonly resolve: (waited: Waited) => void
+  readonly reject: (error: unknown) => void
+}
+
+/**
+ * Waits for room. Rejects only if a store cannot be used.
+ *
+ * @param turn The key of the caller who takes turns.
+ * @param arrivedAt When the request arrived, in monotonic milliseconds.
+ * @param hasResponded Whether the host has responded in the meantime.
+ */
+export async function waitForRoom (
+  quotas: readonly QuotaOfRequest[],
+  requester: Requester,
+  turn: string,
+  arrivedAt: number,
+  hasResponded: () => boolean
+): Promise<Waited> {
+  return await new Promise<Waited>((resolve, reject) => {
+    const settling = { resolve, reject }
+    new WaitingRequest(quotas, requester, turn, arrivedAt, hasResponded, settling).begin()
+  })
+}
+
 /** A request that waits in the line of one of its quotas. */
-export class WaitingRequest implements Waiting, EndsWithResponse {
+class WaitingRequest implements Waiting, EndsWithResponse {
   readonly turn: string
   readonly #requester: Requester
   readonly #arrivedAt: number
   readonly #hasResponded: () => boolean
-  /** Both are undefined until the wait begins. */
-  #resolve: ((waited: Waited) => void) | undefined
-  #reject: ((error: unknown) => void) | undefined
+  readonly #settling: Settling
   /** As they were decided on last. */
   #quotas: readonly QuotaOfRequest[]
   /** The one in whose line the request waits. */
@@ -46,7 +70,8 @@ export class WaitingRequest implements Waiting, EndsWithResponse {
     requester: Requester,
     turn: string,
     arrivedAt: number,
-    hasResponded: () => boolean
+    hasResponded: () => boolean,
+    settling: Settling
   ) {
     this.turn = turn
     this.#quotas = quotas
@@ -54,19 +79,11 @@ export class WaitingRequest implements Waiting, EndsWithResponse {
     this.#requester = requester
     this.#arrivedAt = arrivedAt
     this.#hasResponded = hasResponded
+    this.#settling = settling
   }
 
-  /** Waits for room. Rejects only if a store cannot be used. */
-  async wait (): Promise<Waited> {
-    const waited = new Promise<Waited>((resolve, reject) => {
-      this.#resolve = resolve
-      this.#reject = reject
-    })
-    this.#begin()
-    return await waited
-  }
-
-  #begin (): void {
+  /** Begins to wait, which can end at once. */
+  begin (): void {
     const { server, response, signal } = this.#requester
     this.#join()
     if (this.#hasEnded) return
@@ -92,7 +109,7 @@ export class WaitingRequest implements Waiting, EndsWithResponse {
       this.#goOn()
     } catch (error) {
       if (!this.#hasEnded) this.#stop()
-      this.#reject?.(error)
+      this.#settling.reject(error)
     } finally {
       this.#isAsking = false
     }
@@ -208,13 +225,13 @@ export class WaitingRequest implements Waiting, EndsWithResponse {
     for (const each of this.#quotas) {
       if (each.decision !== null) each.decision = { ...each.decision, waited }
     }
-    this.#resolve?.({ quotas: this.#quotas, isAbandoned: false })
+    this.#settling.resolve({ quotas: this.#quotas, isAbandoned: false })
   }
 
+  /** Called once at most: what has ended is in no line, and follows neither response nor signal. */
   readonly #abandon = (): void => {
-    if (this.#hasEnded) return
     this.#stop()
-    this.#resolve?.({ quotas: this.#quotas, isAbandoned: true })
+    this.#settling.resolve({ quotas: this.#quotas, isAbandoned: true })
   }
 
   #stop (): void {

@@ -184,6 +184,26 @@ t.test(
   }
 )
 
+t.test('functions of the caller get verified claims of request.user as a token', async (t) => {
+  const given: unknown[] = []
+  const { app, statuses } = await createServer({
+    authentication: undefined,
+    quotas: {
+      chat: {
+        perMinute (authentication) {
+          given.push(authentication)
+          return 1
+        }
+      }
+    }
+  })
+  app.addHook('onRequest', async (request) => {
+    Object.assign(request, { user: alice })
+  })
+  t.same(await statuses(2), [200, 429])
+  matchExactly(t, given, Array(2).fill({ kind: 'token', authenticated: true, claims: alice }))
+})
+
 t.test(
   'the issuer and the subject of a token determine its key, and the user name that of a ' +
     'local account',

@@ -267,6 +267,17 @@ t.test('a request can be given back, or count more, in another process', async (
   t.same(await standing(), [7, 0])
 })
 
+t.test('the end of a request of which nothing is reported asks no store', async (t) => {
+  const host = await createServices(t, { calls: { perDay: 5 } }, (store) => ({
+    ...store,
+    settle () {
+      throw new Error('it is asked')
+    }
+  }))
+  await host.app.quotaResume(await (await host.acquire()).handOver()).end()
+  t.same(await host.standing('calls'), [1, 0])
+})
+
 t.test('shadow quotas are handed over with the others, or alone', async (t) => {
   const observed = { ...tokens, mode: 'shadow' } as const
   const { app, acquire, standing } = await createServices(t, { tokens, observed })

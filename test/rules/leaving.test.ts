@@ -3,6 +3,7 @@ import { connect as connectHttp2, constants, type ClientHttp2Session } from 'nod
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { localAuthentication, MemoryQuotaStore, type QuotaStore } from '../../lib/index.js'
+import { Gate } from '../support/gate.js'
 import { listen } from '../support/raw-socket.js'
 import { until } from '../support/until.js'
 import { createWaitingServer } from '../support/waiting-server.js'
@@ -66,36 +67,6 @@ const protocols: [name: string, isHttp2: boolean, open: (t: Test, port: number) 
   ['sessions of HTTP/2 that break', true, overOwnSessions]
 ]
 
-/** Lets requests ask their store only when a test says so. */
-class Gate {
-  isOpen = true
-  /** Whether only requests that wait already are kept from asking. */
-  isForWaiting = true
-  readonly #asking: (() => void)[] = []
-
-  get asking (): number {
-    return this.#asking.length
-  }
-
-  readonly wrap = (store: QuotaStore): QuotaStore => ({
-    ...store,
-    acquire: async (demands) => {
-      const isWaiting = demands.some((demand) => demand.isWaiting === true)
-      if ((isWaiting || !this.isForWaiting) && !this.isOpen) {
-        await new Promise<void>((resolve) => {
-          this.#asking.push(resolve)
-        })
-      }
-      return store.acquire(demands)
-    }
-  })
-
-  open (): void {
-    this.isOpen = true
-    for (const resolve of this.#asking) resolve()
-  }
-}
-
 async function startHost (t: Test, isHttp2: boolean) {
   const gate = new Gate()
   const slots = {
@@ -146,7 +117,7 @@ for (const [protocol, isHttp2, open] of protocols) {
     await until('it waits', () => host.waiting() === 1)
     send('staying')
     await until('another one waits', () => host.waiting() === 2)
-    host.gate.isOpen = false
+    host.gate.close()
     host.running[0]?.finish()
     await until('the first one asks', () => host.gate.asking === 1)
     leave()
@@ -169,8 +140,7 @@ for (const [protocol, isHttp2, open] of protocols) {
     let closed = 0
     host.app.server.on('connection', (socket) => socket.on('close', () => (closed += 1)))
     host.app.server.on('stream', (stream) => stream.on('close', () => (closed += 1)))
-    host.gate.isOpen = false
-    host.gate.isForWaiting = false
+    host.gate.close()
     const leave = send('leaving')
     await until('it asks', () => host.gate.asking === 1)
     leave()

@@ -1,5 +1,6 @@
 // docs/rules.md, "Waiting": what a request waits for, how long, and how its wait ends. In virtual
 // time. Who is next is in line.test.ts, and callers who leave are in leaving.test.ts.
+import { PassThrough } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import Fastify, { type FastifyReply } from 'fastify'
 import { Registry } from 'prom-client'
@@ -12,6 +13,7 @@ import quotaPlugin, {
   type QuotaDefinition
 } from '../../lib/index.js'
 import { quotaMetricsPlugin } from '../../lib/metrics.js'
+import { Gate } from '../support/gate.js'
 import { until } from '../support/until.js'
 import { createWaitingServer } from '../support/waiting-server.js'
 
@@ -516,6 +518,37 @@ t.test('a response that the host sends ends a wait, and counts nothing', async (
   t.match(await host.store.peek?.(placeOf('service')), { count: 0 })
 })
 
+t.test('a request asks nothing at its turn if the host has begun to respond', async (t) => {
+  const replies: FastifyReply[] = []
+  const host = await createWaitingServer(
+    t,
+    { slots: slots(1, 1000) },
+    {
+      declare (app) {
+        app.addHook('onRequest', (_request, reply, done) => {
+          replies.push(reply)
+          done()
+        })
+      }
+    }
+  )
+  const first = await host.run('alice')
+  const { response } = await host.queue('bob')
+  const body = new PassThrough()
+  const reply = replies.at(-1)
+  body.write('too ')
+  reply?.code(504).send(body)
+  await until('the response has begun', () => reply?.raw.headersSent === true)
+  t.equal(host.waiting(), 1)
+  host.asked.length = 0
+  first.finish()
+  await until('nobody waits', () => host.waiting() === 0)
+  t.same(host.asked, [])
+  body.end('late')
+  t.match(await response, { statusCode: 504, body: 'too late' })
+  t.equal(host.decisions.length, 1)
+})
+
 t.test('quotaAcquire waits alike, for a request and for authentications', async (t) => {
   const host = await createWaitingServer(t, { slots: slots(1, 1000) })
   const { app, run, time } = host
@@ -560,44 +593,150 @@ t.test('a signal ends a wait with its reason, and counts nothing', async (t) => 
   t.equal(host.decisions.length, 1)
 })
 
-t.test('what is counted for a request after its wait has ended is given back', async (t) => {
-  const gates: (() => void)[] = []
+t.test('a signal that is aborted while the store is first asked ends the wait', async (t) => {
+  const gate = new Gate()
+  const host = await createWaitingServer(t, { slots: slots(1, 1000) }, { wrap: gate.wrap })
+  await host.run('alice')
+  const stopped = new AbortController()
+  gate.close()
+  const acquiring = host.app.quotaAcquire({ slots: service() }, 'slots', { signal: stopped.signal })
+  const ended = t.rejects(acquiring, { name: 'AbortError' })
+  await until('it asks the store', () => gate.asking === 1)
+  stopped.abort()
+  gate.open()
+  await until('its wait has ended', () => host.seconds.length === 1)
+  await ended
+  t.same(host.seconds, [0])
+})
+
+// How a wait ends while the store is asked, and what the host gets.
+type End = (host: Host, stopped: AbortController) => unknown
+const ends: [how: string, end: End, what: string][] = [
+  ['its signal is aborted', (_host, stopped) => stopped.abort(), 'AbortError'],
+  ['the server closes', ({ app }) => app.close(), 'closing']
+]
+for (const [how, end, what] of ends) {
+  t.test(`what is counted for a request is given back if, while it asks, ${how}`, async (t) => {
+    const gate = new Gate()
+    const host = await createWaitingServer(
+      t,
+      { off: { perDay: 0 }, calls: { perMinute: 1, wait: 60_000 }, slots: slots(1, 60_000) },
+      { wrap: gate.wrap }
+    )
+    const first = await host.run('alice')
+    const stopped = new AbortController()
+    const bob = localAuthentication('bob')
+    const callers = { off: bob, calls: bob, slots: service() }
+    const names = ['off', 'calls', 'slots']
+    const waiting = host.app.quotaAcquire(callers, names, { signal: stopped.signal }).then(
+      ({ refusal }) => refusal?.reason,
+      ({ name }) => name
+    )
+    await until('a request waits', () => host.waiting() === 1)
+    gate.close()
+    first.finish()
+    await until('it asks the store', () => gate.asking === 1)
+    const ending = end(host, stopped)
+    t.equal(await waiting, what)
+    const before = host.decisions.length
+    gate.open()
+    await ending
+    await until('all is given back', async () => {
+      const places = await host.store.peek?.(placeOf('service'))
+      const ofBob = { ...placeOf('bob'), counters: 'calls.requests.minute', window: 60_000 }
+      const calls = await host.store.peek?.(ofBob)
+      return places?.count === 0 && calls?.count === 0
+    })
+    t.equal(host.decisions.length, before)
+    t.same(host.log.failures(), [])
+  })
+}
+
+t.test('a request that is rejected after its wait has ended gives nothing back', async (t) => {
+  const gate = new Gate()
+  let settlements = 0
   const host = await createWaitingServer(
     t,
-    { calls: { perMinute: 1, wait: 60_000 }, slots: slots(1, 60_000) },
+    { slots: slots(1, 60_000) },
     {
       wrap: (store) => ({
-        ...store,
-        async acquire (demands) {
-          if (demands.every(({ isWaiting }) => isWaiting === true)) {
-            await new Promise<void>((resolve) => {
-              gates.push(resolve)
-            })
-          }
-          return store.acquire(demands)
+        ...gate.wrap(store),
+        settle (...given) {
+          settlements += 1
+          return store.settle?.(...given)
         }
       })
     }
   )
   const first = await host.run('alice')
   const stopped = new AbortController()
-  const callers = { calls: localAuthentication('bob'), slots: service() }
-  const names = ['calls', 'slots']
-  const waiting = host.app.quotaAcquire(callers, names, { signal: stopped.signal })
+  const { signal } = stopped
+  const waiting = host.app.quotaAcquire({ slots: service() }, 'slots', { signal })
   await until('a request waits', () => host.waiting() === 1)
-  first.finish()
-  await until('it asks the store', () => gates.length === 1)
+  const other = await host.queue('bob')
+  gate.close()
+  await pass(host.time, 500)
+  t.equal(gate.asking, 1)
   stopped.abort()
   await t.rejects(waiting, { name: 'AbortError' })
-  gates[0]?.()
-  await until('all is given back', async () => {
-    const places = await host.store.peek?.(placeOf('service'))
-    const ofBob = { ...placeOf('bob'), counters: 'calls.requests.minute', window: 60_000 }
-    const calls = await host.store.peek?.(ofBob)
-    return places?.count === 0 && calls?.count === 0
-  })
-  t.equal(host.decisions.length, 2)
+  gate.open()
+  first.finish()
+  await until('the other one runs', () => host.running.length === 2)
+  t.equal(settlements, 1, 'that of the first')
+  host.running[1]?.finish()
+  t.equal((await other.response).statusCode, 200)
 })
+
+t.test('a request whose wait ends while its limit is read asks no store', async (t) => {
+  const reading: (() => void)[] = []
+  let isSlow = false
+  const concurrent = async (): Promise<number> => {
+    if (!isSlow) return 1
+    await new Promise<void>((resolve) => {
+      reading.push(resolve)
+    })
+    return 1
+  }
+  const host = await createWaitingServer(t, {
+    slots: { concurrent, authentication: service, wait: 60_000 }
+  })
+  const first = await host.run('alice')
+  const stopped = new AbortController()
+  const { signal } = stopped
+  const waiting = host.app.quotaAcquire({ slots: service() }, 'slots', { signal })
+  await until('a request waits', () => host.waiting() === 1)
+  await host.queue('bob')
+  host.asked.length = 0
+  isSlow = true
+  first.finish()
+  await until('its limit is read', () => reading.length === 1)
+  stopped.abort()
+  await t.rejects(waiting, { name: 'AbortError' })
+  isSlow = false
+  reading[0]?.()
+  await until('the other one runs', () => host.running.length === 2)
+  t.equal(host.asked.length, 1, 'the other one has asked')
+  t.same(host.log.failures(), [])
+})
+
+for (const outcome of ['admitted', 'rejected']) {
+  t.test(`a request that asks when its time is over is ${outcome} as the store says`, async (t) => {
+    const gate = new Gate()
+    const host = await createWaitingServer(t, { slots: slots(1, 1000) }, { wrap: gate.wrap })
+    const first = await host.run('alice')
+    const { response } = await host.queue('bob')
+    await pass(host.time, 400)
+    gate.close()
+    if (outcome === 'admitted') first.finish()
+    await pass(host.time, 800)
+    t.same([gate.asking, host.waiting()], [1, 1])
+    gate.open()
+    await until('nobody waits', () => host.waiting() === 0)
+    t.match(host.decisions.slice(1), [{ outcome, waited: 1200 }])
+    host.running[1]?.finish()
+    t.equal((await response).statusCode, outcome === 'admitted' ? 200 : 429)
+  })
+}
 
 t.test('metrics and the log say who waits and how long', async (t) => {
   const registry = new Registry()
