@@ -1,9 +1,16 @@
-import timers from 'node:timers'
-import { TimeLimit } from '../time-limit.js'
+import { TimeLimit, type QuotaTimers } from '../time-limit.js'
 import { UnorderedList, type Listed } from '../unordered-list.js'
 
 /** How long a server that closes waits for stores that do not answer, in milliseconds. */
 const longestSilence = 1000
+
+/** Timers that keep the process alive. */
+const lastingTimers = {
+  setTimeout: (callback: () => void, delay: number): NodeJS.Timeout => setTimeout(callback, delay),
+  clearTimeout (timer: NodeJS.Timeout): void {
+    clearTimeout(timer)
+  }
+} satisfies QuotaTimers
 
 /** A permit that has not ended. */
 export interface OpenPermit extends Listed {
@@ -88,8 +95,7 @@ class Pending {
   async settledOrSilent (): Promise<boolean> {
     if (this.#left === 0) return true
     await new Promise<void>((resolve) => {
-      // Referenced timers, so that the process stays alive until then.
-      const silence = new TimeLimit(longestSilence, resolve, timers)
+      const silence = new TimeLimit(longestSilence, resolve, lastingTimers)
       silence.start()
       this.#onSettled = () => {
         if (this.#left > 0) {
