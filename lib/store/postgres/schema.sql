@@ -369,10 +369,11 @@ BEGIN
         FROM generate_subscripts(demands, 1) AS position (position),
           unnest(demands[position.position:position.position]) AS given
       ) AS asked
-      WHERE asked.window_length IS NOT NULL AND NOT EXISTS (
-        SELECT FROM llm_quota AS stored
+      -- Not NOT EXISTS, which would be joined by a hash of all counters.
+      WHERE asked.window_length IS NOT NULL AND (
+        SELECT stored.caller FROM llm_quota AS stored
         WHERE stored.counters = asked.counters AND stored.caller = asked.caller
-      )
+      ) IS NULL
     ), quota AS MATERIALIZED (
       SELECT named.counters, (
         SELECT count(*) FROM (
