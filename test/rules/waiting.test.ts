@@ -4,7 +4,7 @@ import { PassThrough } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import Fastify, { type FastifyReply } from 'fastify'
 import { Registry } from 'prom-client'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import quotaPlugin, {
   callerKey,
   localAuthentication,
@@ -492,7 +492,8 @@ t.test('two hundred in line get 503 when the server closes, as who comes then', 
   await closed
 })
 
-t.test('a response that the host sends ends a wait, and counts nothing', async (t) => {
+/** Has a request of bob wait for the slot that one of alice has; the replies are in their order. */
+async function waitForSlot (t: Test) {
   const replies: FastifyReply[] = []
   const host = await createWaitingServer(
     t,
@@ -508,6 +509,11 @@ t.test('a response that the host sends ends a wait, and counts nothing', async (
   )
   const first = await host.run('alice')
   const { response } = await host.queue('bob')
+  return { host, first, response, replies }
+}
+
+t.test('a response that the host sends ends a wait, and counts nothing', async (t) => {
+  const { host, first, response, replies } = await waitForSlot(t)
   replies.at(-1)?.code(504).send('too late')
   t.equal((await response).statusCode, 504)
   await until('nobody waits', () => host.waiting() === 0)
@@ -519,21 +525,7 @@ t.test('a response that the host sends ends a wait, and counts nothing', async (
 })
 
 t.test('a request asks nothing at its turn if the host has begun to respond', async (t) => {
-  const replies: FastifyReply[] = []
-  const host = await createWaitingServer(
-    t,
-    { slots: slots(1, 1000) },
-    {
-      declare (app) {
-        app.addHook('onRequest', (_request, reply, done) => {
-          replies.push(reply)
-          done()
-        })
-      }
-    }
-  )
-  const first = await host.run('alice')
-  const { response } = await host.queue('bob')
+  const { host, first, response, replies } = await waitForSlot(t)
   const body = new PassThrough()
   const reply = replies.at(-1)
   body.write('too ')
