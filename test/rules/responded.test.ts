@@ -141,24 +141,6 @@ for (const [how, way] of Object.entries(ways)) {
   )
 }
 
-t.test('a request that an earlier preHandler has answered counts nothing', async (t) => {
-  let runs = 0
-  const { app, ask, store } = await createServer({
-    // As a hook does that forgets to return.
-    before: (app) =>
-      app.addHook('preHandler', (_request, reply, done) => {
-        reply.send('of the host')
-        done()
-      }),
-    handler: async () => {
-      runs += 1
-    }
-  })
-  t.equal((await ask()).body, 'of the host')
-  await app.close()
-  t.same([store.list('default').callers, runs], [[], 0])
-})
-
 t.test('a response that the host has begun meanwhile prevents the operation', async (t) => {
   const store = waitingStore()
   let finish = (): void => {}
