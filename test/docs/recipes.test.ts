@@ -34,13 +34,26 @@ const bearer = (sub: string) => ({
   authorization: `Bearer ${hs256({ sub }, 'a secret of at least 32 characters')}`
 })
 
+// The tests share a server of a model, and with it the service of tokens.ts and the proxy, because
+// starting one takes longer than they do. Each test has a caller of its own. A service starts in a
+// test, because the tests of another file may run programs until then.
+const model = await startOpenAiServer(t)
+let chats: Promise<string> | undefined
+let proxy: Promise<string> | undefined
+
+/** Returns the address of tokens.ts. */
+function startChats (): Promise<string> {
+  chats ??= programs.run('recipes/tokens.ts', { MODEL_URL: model.url })
+  return chats
+}
+
 /** Sends a prompt to the service of tokens.ts. */
 async function chat (
-  address: string,
   sub: string,
-  signal: AbortSignal | null = null
+  signal: AbortSignal | null = null,
+  address: string | Promise<string> = startChats()
 ): Promise<Response> {
-  return await fetch(`${address}/chat`, {
+  return await fetch(`${await address}/chat`, {
     method: 'POST',
     headers: { ...bearer(sub), 'content-type': 'application/json' },
     body: '{"prompt":"Which invoices are late?"}',
@@ -53,11 +66,6 @@ const estimate = 24 + 16 + 400
 const remaining = (response: Response): number =>
   Number(/"tokens";r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1])
 
-// The tests share a server of a model, and with it the service of tokens.ts and the proxy, because
-// starting one takes longer than they do. Each test has a caller of its own.
-const model = await startOpenAiServer(t)
-const chats = await programs.run('recipes/tokens.ts', { MODEL_URL: model.url })
-
 /** Makes the server of the model answer in this way from now on. Forgets its requests. */
 function answer (answer: ChatAnswer): void {
   model.answer = answer
@@ -69,7 +77,7 @@ t.test('the usage of a model is counted, and the estimate if the caller leaves',
     streamPart(response, 'Two invoices.')
     endStream(response, usage)
   })
-  const first = await chat(chats, 'anna')
+  const first = await chat('anna')
   t.equal(
     first.headers.get('ratelimit-policy'),
     '"tokens";q=5000;w=60;qu="tokens", "streams";q=2;qu="concurrent-requests"'
@@ -82,7 +90,7 @@ t.test('the usage of a model is counted, and the estimate if the caller leaves',
     })
   })
   const gone = new AbortController()
-  const second = await chat(chats, 'anna', gone.signal)
+  const second = await chat('anna', gone.signal)
   t.equal(remaining(second), 5000 - 42 - estimate)
   await second.body?.getReader().read()
   gone.abort()
@@ -90,7 +98,7 @@ t.test('the usage of a model is counted, and the estimate if the caller leaves',
   answer((_, response) => {
     endStream(response, usage)
   })
-  const third = await chat(chats, 'anna')
+  const third = await chat('anna')
   t.equal(remaining(third), 5000 - 42 - 2 * estimate)
   t.match(third.headers.get('ratelimit'), '"streams";r=1')
   await third.text()
@@ -110,12 +118,12 @@ for (const [what, usageOf, used] of [
       if (isWhole) endStream(response, used === 42 ? usage : undefined)
       else abandoned.push(once(response, 'close'))
     })
-    await (await chat(chats, what)).text()
+    await (await chat(what)).text()
     isWhole = false
     const statusesOfThoseWhoLeave: number[] = []
     for (;;) {
       const gone = new AbortController()
-      const response = await chat(chats, what, gone.signal)
+      const response = await chat(what, gone.signal)
       statusesOfThoseWhoLeave.push(response.status)
       if (response.status !== 200) break
       const left = 5000 - used - estimate * statusesOfThoseWhoLeave.length
@@ -137,19 +145,19 @@ t.test('a caller with little left gets a shorter answer', async (t) => {
     MODEL_URL: model.url,
     SERVICE_RATE_LIMIT_TOKENS_PER_MINUTE: '100'
   })
-  await (await chat(low, 'bob')).text()
+  await (await chat('bob', null, low)).text()
   t.equal(model.requests[0]?.max_tokens, 100 - 24 - 16)
 })
 
 t.test('a call that fails before the model responds costs nothing', async (t) => {
   answer((_, response) => response.writeHead(500).end())
-  const failed = await chat(chats, 'carol')
+  const failed = await chat('carol')
   t.equal(failed.status, 500)
   await failed.text()
   answer((_, response) => {
     endStream(response, usage)
   })
-  const second = await chat(chats, 'carol')
+  const second = await chat('carol')
   t.equal(remaining(second), 5000 - estimate)
   await second.text()
 })
@@ -192,19 +200,27 @@ async function startProxy (url: string, environment: Record<string, string> = {}
   })
 }
 
-const proxy = await startProxy(model.url)
+/** Returns the address of the proxy that the tests share. */
+function sharedProxy (): Promise<string> {
+  proxy ??= startProxy(model.url)
+  return proxy
+}
 
-/** A client of openai-proxy.ts that does not retry. */
-function clientOf (sub: string): OpenAI {
-  return new OpenAI({ baseURL: `${proxy}/v1`, apiKey: hs256({ sub }), maxRetries: 0 })
+/** A client of the shared proxy that does not retry. */
+async function clientOf (apiKey: string): Promise<OpenAI> {
+  return new OpenAI({ baseURL: `${await sharedProxy()}/v1`, apiKey, maxRetries: 0 })
 }
 
 const question = 'Which invoices are late?'
 const says = (content: unknown): object[] => [{ role: 'user', content }]
 
 /** Sends a request of a caller to openai-proxy.ts. */
-async function complain (sub: string, fields: object = {}, address = proxy): Promise<Response> {
-  return await fetch(`${address}/v1/chat/completions`, {
+async function complain (
+  sub: string,
+  fields: object = {},
+  address: string | Promise<string> = sharedProxy()
+): Promise<Response> {
+  return await fetch(`${await address}/v1/chat/completions`, {
     method: 'POST',
     headers: {
       authorization: `Bearer ${hs256({ sub })}`,
@@ -222,7 +238,7 @@ t.test("OpenAI's client works through the proxy, and each use is counted", async
     streamPart(response, 'Two invoices.')
     endStream(response, request.stream_options?.include_usage === true ? usage : undefined)
   })
-  const client = clientOf('dave')
+  const client = await clientOf(hs256({ sub: 'dave' }))
   const messages = [{ role: 'user' as const, content: question }]
   const completion = await client.chat.completions.create({ model: 'any', messages })
   t.equal(completion.choices[0]?.message.content, 'Two invoices.')
@@ -245,7 +261,7 @@ t.test("refusals and errors of the proxy have OpenAI's format", async (t) => {
   answer((_, response) => {
     complete(response, 'late', { prompt_tokens: 20_000, completion_tokens: 1 })
   })
-  const client = clientOf('erin')
+  const client = await clientOf(hs256({ sub: 'erin' }))
   const messages = [{ role: 'user' as const, content: question }]
   const ask = async () => await client.chat.completions.create({ model: 'any', messages })
   await ask()
@@ -264,7 +280,7 @@ t.test("refusals and errors of the proxy have OpenAI's format", async (t) => {
     type: 'invalid_request_error',
     message: /The request is too long or not supported/
   })
-  const stranger = new OpenAI({ baseURL: `${proxy}/v1`, apiKey: 'invalid', maxRetries: 0 })
+  const stranger = await clientOf('invalid')
   const unauthenticated = { status: 401, code: 'invalid_api_key' }
   await t.rejects(stranger.chat.completions.create({ model: 'any', messages }), unauthenticated)
   await t.rejects(stranger.models.list(), unauthenticated)
