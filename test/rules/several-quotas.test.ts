@@ -401,7 +401,7 @@ t.test('definitions at their bounds are possible', async (t) => {
     { concurrent: () => 5 }
   ]
   const quotas = Object.fromEntries(definitions.map((chat, index) => [`chat-${index}`, chat]))
-  await createServer({ quotas })
+  await t.resolves(createServer({ quotas }))
 })
 
 t.test('start-up fails if a store lacks a function that one of its quotas needs', async (t) => {
