@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { MemoryQuotaStore, type Acquisition } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
-import { demand, estimate, place } from '../support/told-store.js'
+import { demand, estimate, place } from '../support/demands.js'
 
 setFlagsFromString('--expose-gc')
 const collect: () => void = runInNewContext('gc')

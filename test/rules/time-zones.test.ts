@@ -8,11 +8,11 @@ import {
   type QuotaDefinition,
   type QuotaStore
 } from '../../lib/index.js'
+import { demand } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
 import { createServer, fromOrganisation } from '../support/server.js'
 import { setWallClock, virtualPerformance } from '../support/time.js'
-import { demand } from '../support/told-store.js'
 
 // When a day, week or month of a time zone begins and ends, in UTC.
 const windows: [what: string, limit: string, timeZone: string, begin: string, end: string][] = [
