@@ -15,11 +15,11 @@ import quotaPlugin, {
   type Settled
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { demand, place } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { listen } from '../support/raw-socket.js'
 import { RemoteStore } from '../support/remote-store.js'
 import { asAlice, createServer, fromHeader } from '../support/server.js'
-import { demand, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 // scripts/nodes.sh runs this file with Fastify 6 in place of `fastify`.

@@ -19,10 +19,11 @@ import quotaPlugin, {
 import { placeChanges, preferenceFailures, storeDurations } from '../../lib/channels.js'
 import quotaMetricsPlugin, { type QuotaMetricsRegistry } from '../../lib/metrics.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { demand } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { fromHeader } from '../support/server.js'
 import { virtualPerformance } from '../support/time.js'
-import { demand, ToldStore } from '../support/told-store.js'
+import { ToldStore } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const ofDefault = '{quota="default",unit="requests"}'

@@ -4,8 +4,8 @@
 import t from 'tap'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import type { Acquisition } from '../../lib/store/store.js'
+import { acquireOne, demand, place } from '../support/demands.js'
 import { DriverServer } from '../support/driver-server.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
 
 function createServer () {
   const driver = new DriverServer(() => performance.now())

@@ -7,7 +7,7 @@ import { CallQueue } from '../../lib/store/shared/call-queue.js'
 import type { Decided, NamedPlace, Reply, Settlement } from '../../lib/store/shared/driver.js'
 import type { Ended } from '../../lib/store/shared/waiting.js'
 import type { Acquisitions, Demand } from '../../lib/store/store.js'
-import { demand, estimate, place } from '../support/told-store.js'
+import { demand, estimate, place } from '../support/demands.js'
 
 const mostDemands = 8
 const lost = new Error('the connection was lost')

@@ -10,18 +10,9 @@ import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import type { Acquisition, Settled } from '../../lib/store/store.js'
 import { nodeTimers } from '../../lib/time-limit.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
-import {
-  acquireOne,
-  answered,
-  demand,
-  estimate,
-  insure,
-  pass,
-  place,
-  publishedChanges,
-  ToldStore
-} from '../support/told-store.js'
+import { answered, insure, pass, publishedChanges, ToldStore } from '../support/told-store.js'
 import { unhandledRejections } from '../support/unhandled.js'
 
 const admitted: Acquisition = {

@@ -12,8 +12,8 @@ import {
 import { RunningClock } from '../../lib/store/shared/running-clock.js'
 import { Sender } from '../../lib/store/shared/sender.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { demand, estimate, place } from '../support/demands.js'
 import { DriverServer } from '../support/driver-server.js'
-import { demand, estimate, place } from '../support/told-store.js'
 
 type Run = (call: Call) => Promise<Reply>
 

@@ -4,9 +4,9 @@ import t, { type Test } from 'tap'
 import type { Call, Reply } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import type { Acquisition } from '../../lib/store/store.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { DriverServer } from '../support/driver-server.js'
 import { virtualPerformance } from '../support/time.js'
-import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const renewalInterval = 10_000

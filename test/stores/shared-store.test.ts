@@ -6,9 +6,9 @@ import { callerKey, InsuredQuotaStore, localAuthentication } from '../../lib/ind
 import type { Call, Connection } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import type { Acquisition } from '../../lib/store/store.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { DriverServer } from '../support/driver-server.js'
 import { setWallClock } from '../support/time.js'
-import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const key = String(callerKey(localAuthentication('alice')))
