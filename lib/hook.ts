@@ -89,7 +89,7 @@ export function createQuotaHook (
       if (state.permit === undefined) {
         state.permit = permit
         permit.follow()
-        responder.setHeaders(permit, reply)
+        if (responder.hasHeaders) responder.setHeaders(permit, reply)
       }
       if (permit.refusal === null) done()
       else responder.sendRefusal(permit.refusal, request, reply)

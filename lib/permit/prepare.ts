@@ -19,9 +19,9 @@ import type { Requester } from './requester.js'
  */
 type Step = (each: QuotaOfRequest, requester: Requester) => PromiseLike<void> | undefined
 
-const limitFirst: readonly Step[] = [readLimit, identify, readCost]
+const limitFirst: readonly Step[] = [readLimit, identify]
 // A limit that is a function needs the caller.
-const callerFirst: readonly Step[] = [identify, readLimit, readCost]
+const callerFirst: readonly Step[] = [identify, readLimit]
 
 /**
  * Determines what the store of each quota is asked for (docs/rules.md, "Decision"), or the decision
@@ -43,7 +43,7 @@ export function prepare (
   return waiting === undefined ? undefined : Promise.all(waiting).then(() => {})
 }
 
-/** Takes the steps in their order, until one of them decides. */
+/** Takes the steps in their order, until one of them decides, and then reads the cost. */
 function takeSteps (
   steps: readonly Step[],
   each: QuotaOfRequest,
@@ -51,16 +51,14 @@ function takeSteps (
 ): PromiseLike<void> | undefined {
   let taken = 0
   for (const step of steps) {
+    if (each.decision !== null) return undefined
     const taking = step(each, requester)
     taken += 1
     if (taking !== undefined) {
-      return taking.then(() =>
-        each.decision === null ? takeSteps(steps.slice(taken), each, requester) : undefined
-      )
+      return taking.then(() => takeSteps(steps.slice(taken), each, requester))
     }
-    if (each.decision !== null) return undefined
   }
-  return undefined
+  return readCost(each, requester)
 }
 
 function identify (each: QuotaOfRequest, requester: Requester): PromiseLike<void> | undefined {
@@ -107,16 +105,18 @@ function noteLimit (each: QuotaOfRequest, limit: ReadLimit): void {
 
 /** Reads the cost, with which all is known that the store is asked for. */
 function readCost (each: QuotaOfRequest, requester: Requester): PromiseLike<void> | undefined {
+  const { caller, decision } = each
+  if (caller === null || decision !== null) return undefined
   // That of a handler comes first.
   const cost = each.cost ?? each.quota.cost
   if (typeof cost !== 'function') {
-    addDemand(each, cost, requester)
+    addDemand(each, caller, cost, requester)
     return undefined
   }
   try {
     const read: unknown = cost(required(requester.request, 'the request of a cost'))
-    if (isPromise(read)) return readCostLater(read, each, requester)
-    addDemand(each, costIn(read, each.quota), requester)
+    if (isPromise(read)) return readCostLater(read, each, caller, requester)
+    addDemand(each, caller, costIn(read, each.quota), requester)
   } catch (error) {
     failCost(error, each, requester)
   }
@@ -126,13 +126,14 @@ function readCost (each: QuotaOfRequest, requester: Requester): PromiseLike<void
 async function readCostLater (
   promise: PromiseLike<unknown>,
   each: QuotaOfRequest,
+  caller: Caller,
   requester: Requester
 ): Promise<void> {
   try {
     // Referenced timers, as for limits and preferences: a process that does nothing else must not
     // end before the decision.
     const cost = await withTimeout(requester.server.hostTimeout, promise, { timers })
-    addDemand(each, costIn(cost, each.quota), requester)
+    addDemand(each, caller, costIn(cost, each.quota), requester)
   } catch (error) {
     failCost(error, each, requester)
   }
@@ -152,10 +153,15 @@ function failCost (error: unknown, each: QuotaOfRequest, { server, log }: Reques
 }
 
 /** Never throws. */
-function addDemand (each: QuotaOfRequest, cost: CostRange, { server, log }: Requester): void {
+function addDemand (
+  each: QuotaOfRequest,
+  caller: Caller,
+  cost: CostRange,
+  { server, log }: Requester
+): void {
   each.cost = cost
   try {
-    each.demand = demandOf(each, cost)
+    each.demand = demandOf(each, caller, cost)
   } catch (error) {
     server.quotaLog.windowFailed(error, each.quota.name, log)
     each.fail('time-zone')
@@ -166,9 +172,12 @@ function addDemand (each: QuotaOfRequest, cost: CostRange, { server, log }: Requ
  * Returns what the store of a quota is asked for, and notes its calendar window. Throws if the time
  * zone of the caller, or when its windows begin, cannot be determined.
  */
-export function demandOf (each: QuotaOfRequest, { least, most }: CostRange): Demand {
+export function demandOf (
+  each: QuotaOfRequest,
+  caller: Caller,
+  { least, most }: CostRange
+): Demand {
   const { quota, limit } = each
-  const caller = required(each.caller, 'the caller of a demand')
   const window = quota.windowNow === null ? null : quota.windowNow(caller)
   each.calendarWindow = window
   const isEstimate = quota.unit !== 'requests'

@@ -2,6 +2,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { isRequest, type AnyRequest } from '../any-request.js'
 import { isAuthentication, type Authentication } from '../caller/authentication.js'
 import { Unidentified } from '../caller/caller-key.js'
+import type { Caller } from '../caller/request-caller.js'
 import { StandingError, formatType, parameterError } from '../errors.js'
 import { logFailure } from '../log.js'
 import { assertPeeked } from '../store/result-checks.js'
@@ -74,12 +75,10 @@ export function createStandingReader (
       return null
     }
     const each = new QuotaOfRequest(quota, null, null, costOfLooking)
-    // In a disabled quota, nothing else determines it.
-    each.caller = caller
     await prepare([each], requester)
     const isDisabled = each.decision?.outcome === 'disabled'
     if (each.decision !== null && !isDisabled) throw new StandingError()
-    const { counted, demand } = await readCount(each, requester)
+    const { counted, demand } = await readCount(each, caller, requester)
     const windowRemaining = counted === null ? null : timeLeft(counted, each.calendarWindow)
     const count = counted?.count ?? 0
     const { limit } = each
@@ -117,12 +116,13 @@ function resetOf ({ end }: Demand, windowRemaining: number | null): number | nul
 
 async function readCount (
   each: QuotaOfRequest,
+  caller: Caller,
   { log }: Requester
 ): Promise<{ counted: QuotaCount | null; demand: Demand }> {
   const { store, name } = each.quota
   try {
     if (store.peek === undefined) throw new TypeError('the quota store has no function peek')
-    const demand = each.demand ?? demandOf(each, costOfLooking)
+    const demand = each.demand ?? demandOf(each, caller, costOfLooking)
     const counted = await store.peek(demand)
     assertPeeked(counted, demand)
     return { counted, demand }

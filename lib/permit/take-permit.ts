@@ -48,7 +48,6 @@ export function takePermit (
     if (quota.lines !== null) arrivedAt ??= performance.now()
   }
   function askNow (): Eventual<Permit> {
-    if (hasResponded()) return new Permit(requester, [], { refusal: null, decisions: [] })
     if (arrivedAt !== null) {
       const waiting = askOrWait(enforced, requester, arrivedAt, hasResponded)
       return then(waiting, (waited) => permitAfter(waited, all, requester))
@@ -57,6 +56,10 @@ export function takePermit (
     if (asking !== undefined) return asking.then(() => permitFor(all, enforced, requester))
     return permitFor(all, enforced, requester)
   }
+  function askLater (): Eventual<Permit> {
+    if (hasResponded()) return new Permit(requester, [], { refusal: null, decisions: [] })
+    return askNow()
+  }
   function failed (error: unknown): Eventual<Permit> {
     logFailure(requester.log, error, 'the quota could not decide on a request, which is refused')
     for (const each of enforced) each.fail('store')
@@ -64,7 +67,7 @@ export function takePermit (
   }
   try {
     const preparing = prepare(enforced, requester)
-    const permit = preparing === undefined ? askNow() : preparing.then(askNow)
+    const permit = preparing === undefined ? askNow() : preparing.then(askLater)
     if (permit instanceof Permit) return permit
     const deciding = permit.then((each) => each, failed)
     // A server that closes waits for the decision, which can count something.

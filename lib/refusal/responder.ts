@@ -15,17 +15,17 @@ export interface ResponderOptions {
 /** Writes what permits add to responses: the headers of their quotas, and refusals. */
 export class Responder implements Refuser {
   /** Whether responses have `RateLimit` headers. Otherwise, those of the host are left alone. */
-  readonly #hasHeaders: boolean
+  readonly hasHeaders: boolean
   readonly #writeBody: RefusalBodyWriter | undefined
 
   constructor (options: ResponderOptions) {
-    this.#hasHeaders = options.rateLimitHeaders !== undefined
+    this.hasHeaders = options.rateLimitHeaders !== undefined
     this.#writeBody = options.refusalBody
   }
 
-  /** Sets the `RateLimit` headers of a permit, if there are any, also in a hijacked response. */
+  /** Sets the `RateLimit` headers of a permit, also in a hijacked response. */
   setHeaders (permit: Permit, reply: Pick<AnyReply, 'raw'>): void {
-    if (!this.#hasHeaders || reply.raw.headersSent) return
+    if (reply.raw.headersSent) return
     for (const [name, value] of rateLimitHeaders(permit)) reply.raw.setHeader(name, value)
   }
 
@@ -35,7 +35,7 @@ export class Responder implements Refuser {
   }
 
   refuse (permit: Permit, refusal: QuotaDecision, request: FastifyRequest, reply: AnyReply): void {
-    if (this.#hasHeaders) {
+    if (this.hasHeaders) {
       for (const name of headerNames) reply.raw.removeHeader(name)
       this.setHeaders(permit, reply)
     }

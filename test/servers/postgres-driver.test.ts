@@ -4,6 +4,7 @@ import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { NotRunError, TryAgainError } from '../../lib/store/shared/driver.js'
 import { SchemaFunctions } from '../../lib/store/postgres/functions.js'
 import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
+import { demand } from '../support/demands.js'
 import {
   asking,
   callOf,
@@ -17,7 +18,6 @@ import {
   taking
 } from '../support/driver-checks.js'
 import { startPostgres } from '../support/postgres-server.js'
-import { demand } from '../support/told-store.js'
 
 const { pool } = await startPostgres(t)
 

@@ -4,9 +4,9 @@ import type { PoolConfig } from 'pg'
 import t, { type Test } from 'tap'
 import { PostgresQuotaStore, postgresSchema } from '../../lib/postgres.js'
 import { callerKey, localAuthentication } from '../../lib/index.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { startPostgres } from '../support/postgres-server.js'
-import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 
 const { server, pool } = await startPostgres(t)
 

@@ -7,9 +7,9 @@ import { createClient, createClientPool } from 'redis'
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
+import { acquireOne } from '../support/demands.js'
 import { closing, connected, nodesOf, quiet, type Connect } from '../support/redis-clients.js'
 import { RedisServer } from '../support/redis-server.js'
-import { acquireOne } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 Logger.setLoggerConfig('off')
@@ -51,7 +51,7 @@ for (const [name, connect] of Object.entries(clients)) {
       t.match(await acquireOne(store, 'alice', { limit: 10 }), { count: 1 })
       await replica.until(
         'the counts are on the replica',
-        async (client) => (await client.exists('llm-quota:{llm-quota:}v8:windows:default')) === 1
+        async (client) => (await client.exists('llm-quota:{llm-quota:}v9:windows:default')) === 1
       )
 
       await onReplica.replicaof('NO', 'ONE')

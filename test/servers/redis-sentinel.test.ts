@@ -10,9 +10,9 @@ import { createSentinel as createLowestSentinel } from 'redis-lowest'
 import t, { type Test } from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
+import { acquireOne, demand } from '../support/demands.js'
 import { connected, quiet, type ConnectedClient } from '../support/redis-clients.js'
 import { RedisServer } from '../support/redis-server.js'
-import { acquireOne, demand } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const name = 'quota'
@@ -116,7 +116,7 @@ async function start (t: Test, connect: (sentinel: number) => Promise<ConnectedC
   t.match(await acquireOne(store, 'alice'), { count: 1 })
   await replica.until(
     'the counts are on the replica',
-    async (client) => (await client.exists('llm-quota:{llm-quota:}v8:windows:default')) === 1
+    async (client) => (await client.exists('llm-quota:{llm-quota:}v9:windows:default')) === 1
   )
   return { proxy, primary, replica, sentinel, store }
 }

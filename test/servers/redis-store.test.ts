@@ -3,9 +3,9 @@ import t from 'tap'
 import { callerKey, localAuthentication } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
-import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const { server, client } = await startRedis(t)
@@ -97,15 +97,12 @@ t.test('the keys begin with the prefix, contain digests only, and expire', async
     maxTrackedCallers: 2,
     clock: clock.now
   })
-  const root = 'mine:{mine:}v8:'
-  const [minute, day, place30] = [180_000, 86_520_000, 30_000]
+  const root = 'mine:{mine:}v9:'
+  const [minute, day, places] = [180_000, 86_520_000, 90_000]
   const expiries: Record<string, number> = {
     'windows:default': minute,
     'windows:chat.tokens.day': day,
-    'places:streams.concurrent': place30
-  }
-  for (const name of ['alice', 'bob', 'carol']) {
-    expiries[`places:streams.concurrent ${key(name)}`] = place30
+    'places:streams.concurrent': places
   }
   // They are created, and created again after they were removed.
   for (let minute = 0; minute < 6; minute++) {

@@ -8,9 +8,9 @@ import { adaptClient } from '../../lib/store/redis/adapt-client.js'
 import { Keys } from '../../lib/store/redis/keys.js'
 import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
 import { NotRunError, TryAgainError } from '../../lib/store/shared/driver.js'
+import { acquireOne, demand, place } from '../support/demands.js'
 import { callOf, send } from '../support/driver-checks.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 t.test(
@@ -24,7 +24,7 @@ t.test(
       .join()
     const calls = [...source.matchAll(/\bcall\('([A-Z]+)'/g)].map(([, command]) => command)
     // decide.lua builds these from a table.
-    const built = ['HSET', 'ZADD', 'ZREM']
+    const built = ['HSET', 'HDEL']
     t.ok(built.every((command) => source.includes(`{ '${command}'`)))
     const used = [...new Set([...calls, ...built])].sort()
     t.same(used, [
@@ -41,15 +41,7 @@ t.test(
       'SCAN',
       'SET',
       'TIME',
-      'UNLINK',
-      'ZADD',
-      'ZCARD',
-      'ZCOUNT',
-      'ZMSCORE',
-      'ZRANGEBYSCORE',
-      'ZREM',
-      'ZREMRANGEBYRANK',
-      'ZSCAN'
+      'UNLINK'
     ])
     const [, permissions = ''] =
       /ACL SETUSER quota .*? -@all (.*)/.exec(readFileSync('docs/shared-server.md', 'utf8')) ?? []
@@ -89,7 +81,7 @@ const invalid: Record<string, unknown[]> = {
     `1000 1 ${tooLarge} 0 60000 0 7`
   ],
   peek: [...unreadable, '1000 5 3 59000 2', `1000 ${tooLarge} 3 59000 0`, `${standing} 0`],
-  inspect: [null, 5, '', 'x', '1 2', '-1'],
+  inspect: [null, '1', [], ['0'], ['x', '1'], ['0', ''], ['0', 'x'], ['0', '-1'], ['0', '1', '2']],
   'peek of a place': [...unreadable, '1000 1 1 0'],
   list: [
     null,
@@ -191,7 +183,7 @@ const errorReplies: Record<
   'a call may have run after any other error': {
     error: null,
     replies: [
-      "NOPERM this user has no permissions to run the 'zadd' command",
+      "NOPERM this user has no permissions to run the 'hset' command",
       'Connection is closed.',
       'BUSYKEY Target key name already exists.'
     ]

@@ -9,16 +9,9 @@ import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import { ShardedQuotaStore } from '../../lib/store/sharded/sharded-store.js'
 import type { CallerPage, QuotaStore } from '../../lib/store/store.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
-import {
-  acquireOne,
-  answered,
-  demand,
-  estimate,
-  place,
-  publishedChanges,
-  ToldStore
-} from '../support/told-store.js'
+import { answered, publishedChanges, ToldStore } from '../support/told-store.js'
 
 const keys = Array.from({ length: 3_000 }, (_, index) =>
   required(callerKey(localAuthentication(`caller ${index}`)), 'a caller key')

@@ -6,13 +6,11 @@
 -- full or a replica, has changed nothing. No key is used any more after it may have become empty:
 -- while its slot moves to another server of a cluster, it would be looked for there.
 --
--- ARGV[1] has numbers of eight bytes, in the order in which they are read below. The other
--- arguments and KEYS are read in this order, in which arguments.ts writes them:
---   KEYS  for each quota with windows its counters; for each quota of concurrent requests its
---         holders, the callers with places; for each holder its places; for each settlement that is
---         applied once, its name
---   ARGV  for each quota with windows its rows; for each holder the caller, and the places that are
---         freed and renewed; for each request that takes places, their name
+-- KEYS are the quotas, of which each is a hash with a row for each caller, then a name for each
+-- settlement that is applied once. ARGV[1] has numbers of eight bytes, in the order in which they
+-- are read below. Then ARGV has, in the order in which arguments.ts writes them, the rows of each
+-- quota, and the names of places: of each that is freed, of each that is renewed, and for each
+-- request that takes places.
 -- Returns numbers with spaces between them: the period; for each settlement that is applied once, 1
 -- if it was, else 0; for each demand what was granted (-1 if it has no room), its count, and the id
 -- of its window; for each standing its count, or -1 if its window is over. A count is four numbers:
@@ -22,22 +20,17 @@ local NUMBERS = ARGV[1]
 local MINUTE = 60000 -- how much longer than needed a key can stay, so that this is rarely set
 local format, max, min, unpackNumbers = string.format, math.max, math.min, struct.unpack
 
-local time, periodLength, placeDuration, nextWindowId, cap, quotaCount, concurrentCount,
-  holderCount, settlementCount, requestCount, standingCount, at =
-  unpackNumbers('ddddddddddd', NUMBERS)
+local time, periodLength, placeDuration, nextWindowId, cap, quotaCount, freedCount, renewedCount,
+  settlementCount, requestCount, standingCount, at = unpackNumbers('ddddddddddd', NUMBERS)
 local date = nowFrom(-1)
 local now = time < 0 and date or time
-local period = math.floor(now / periodLength)
--- Times are texts here, because a number costs a command twice as much.
-local nowText, placesEnd = format('%d', now), format('%d', now + placeDuration)
--- How many counters are looked at together, to find dead ones: many with a cap, since there a
--- caller is counted on the overflow counter for as long as none is found.
+local period, placesEnd = math.floor(now / periodLength), now + placeDuration
+-- How many rows are looked at together, to find dead ones: many with a cap, since there a caller is
+-- counted on the overflow counter for as long as none is found.
 local lookedAt = cap < math.huge and 100 or 5
-local keyAt, nameAt = 0, 1 -- where what was read last stands in KEYS and ARGV
+local keyAt, nameAt = quotaCount, 1 -- where what was read last stands in KEYS and ARGV
 
--- include places.part.lua
-
--- Returns the dead ones of a few counters that are drawn at random: all, if there are no more.
+-- Returns the dead ones of a few rows that are drawn at random: all, if there are no more.
 local function findDead (key)
   local drawn, dead = call('HRANDFIELD', key, lookedAt, 'WITHVALUES'), {}
   for index = 1, #drawn, 2 do
@@ -46,7 +39,37 @@ local function findDead (key)
   return dead
 end
 
--- Read the counters. With a cap, the row of the overflow counter is among those of a quota
+-- Reads the places of a caller as a counter of those that have not ended, which is always open. A
+-- clock that is set back keeps none for longer than a place lasts.
+local function readPlaces (text)
+  local places, count, state = unpackPlaces(text), 0, text and READ or NEW
+  for name, ends in pairs(places) do
+    if ends <= now then
+      places[name] = nil
+    else
+      count = count + 1
+      if ends > placesEnd then places[name], state = placesEnd, CHANGED end
+    end
+  end
+  return {
+    places = places, deadFrom = placesEnd, count = count, held = UNLIMITED, heldBefore = 0,
+    ends = placesEnd, id = 0, isZoned = false, state = state
+  }
+end
+
+local function free (counter, name)
+  if not counter.places[name] then return end
+  counter.places[name] = nil
+  counter.count, counter.state = counter.count - 1, max(counter.state, CHANGED)
+end
+
+-- Takes or renews a place.
+local function hold (counter, name)
+  if not counter.places[name] then counter.count = counter.count + 1 end
+  counter.places[name], counter.state = placesEnd, OPENED
+end
+
+-- Read the counters of each quota. With a cap, the row of the overflow counter is among them
 -- (otherwise 0), and `free` is how many callers can get a counter.
 local quotas = {}
 for position = 1, quotaCount do
@@ -55,7 +78,8 @@ for position = 1, quotaCount do
   local key = KEYS[position]
   local counters = call('HMGET', key, unpack(ARGV, nameAt + 1, nameAt + rowCount))
   for row = 1, rowCount do
-    counters[row] = readCounter(counters[row], now, period, window)
+    if window > 0 then counters[row] = readCounter(counters[row], now, period, window)
+    else counters[row] = readPlaces(counters[row]) end
   end
   local overflow, free = counters[overflowRow], UNLIMITED
   if overflow then
@@ -68,41 +92,15 @@ for position = 1, quotaCount do
   }
   nameAt = nameAt + rowCount
 end
-keyAt = quotaCount
 
--- Read the places: of each quota of concurrent requests its holders, and of each holder its places.
-local concurrent, holders, placeCounters = {}, {}, {}
-for position = 1, concurrentCount do
-  keyAt = keyAt + 1
-  local key = KEYS[keyAt]
-  concurrent[position] = { key = key, kept = { 'ZADD', key }, gone = { 'ZREM', key } }
+-- Free and renew places, in this order.
+for index = 1, freedCount + renewedCount do
+  local position, row
+  position, row, at = unpackNumbers('dd', NUMBERS, at)
+  nameAt = nameAt + 1
+  local change = index <= freedCount and free or hold
+  change(quotas[position].counters[row], ARGV[nameAt])
 end
-for position = 1, holderCount do
-  local concurrentAt, freedCount, renewedCount, isAsked
-  concurrentAt, freedCount, renewedCount, isAsked, at = unpackNumbers('dddd', NUMBERS, at)
-  keyAt = keyAt + 1
-  local key, caller = KEYS[keyAt], ARGV[nameAt + 1]
-  local freedAt = nameAt + 2
-  local renewedAt = freedAt + freedCount
-  nameAt = renewedAt + renewedCount - 1
-  local kept, gone = { 'ZADD', key }, { 'ZREM', key, unpack(ARGV, freedAt, renewedAt - 1) }
-  for name = renewedAt, nameAt do prolong(kept, ARGV[name]) end
-  local all, count = 0, renewedCount
-  if isAsked == 1 or freedCount > 0 then all = call('ZCARD', key) end
-  if isAsked == 1 and all > 0 then
-    count = countLasting(key, all, kept, gone) + changeBy(key, freedAt, renewedAt, nameAt)
-  end
-  holders[position] = {
-    key = key, caller = caller, concurrent = concurrent[concurrentAt], kept = kept, gone = gone,
-    all = all
-  }
-  placeCounters[position] = {
-    deadFrom = 0, count = count, held = count, heldBefore = 0, ends = now + placeDuration, id = 0,
-    isZoned = false, state = READ
-  }
-end
--- The quota of a place has the position 0, and the holder as its row.
-quotas[0] = { counters = placeCounters, overflow = false }
 
 -- Settle: only the window that has counted changes, and what is held of the `settled` period.
 local reply, remembered = { period }, {}
@@ -158,6 +156,12 @@ local function roomOf (counter, limit)
   return limit == UNLIMITED and UNLIMITED or limit - counter.count
 end
 
+local function count (counter, granted, isEstimate)
+  counter.count = min(counter.count + granted, UNLIMITED)
+  if isEstimate == 1 then counter.held = counter.held + granted end
+  counter.state = max(counter.state, CHANGED)
+end
+
 local function countOf (quota, counter)
   local leftOrEnd = counter.isZoned and counter.ends or counter.ends - now
   return counter.count, heldOf(counter), leftOrEnd, counter == quota.overflow and 1 or 0
@@ -194,16 +198,14 @@ for _ = 1, requestCount do
     local room, granted = roomOf(counter, limit), 0
     if isAdmitted then
       granted = leastOfUnit[unit] > least and leastOfUnit[unit] or least
-      counter.count = min(counter.count + granted, UNLIMITED)
-      if isEstimate == 1 then counter.held = counter.held + granted end
-      if counter.state == READ then counter.state = CHANGED end
-      if position == 0 then prolong(holders[row].kept, ARGV[nameAt]) end
+      if counter.places then hold(counter, ARGV[nameAt])
+      else count(counter, granted, isEstimate) end
     elseif room < least or room < 1 then
       granted = -1
     end
-    local count, held, leftOrEnd, isOverflow = countOf(quota, counter)
+    local counted, held, leftOrEnd, isOverflow = countOf(quota, counter)
     reply[#reply + 1] =
-      format('%d %d %d %d %d %d', granted, count, held, leftOrEnd, isOverflow, counter.id)
+      format('%d %d %d %d %d %d', granted, counted, held, leftOrEnd, isOverflow, counter.id)
   end
 end
 
@@ -217,7 +219,7 @@ for _ = 1, standingCount do
   else reply[#reply + 1] = format('%d %d %d %d', countOf(quota, counter)) end
 end
 
--- Removes dead counters as Redis removes expired keys: goes on while most of those drawn are dead.
+-- Removes dead rows as Redis removes expired keys: goes on while most of those drawn are dead.
 local function removeDead (key)
   for _ = 1, PAGE / lookedAt do
     local dead = findDead(key)
@@ -226,27 +228,32 @@ local function removeDead (key)
   end
 end
 
--- Write the counters, and see that their keys expire.
+local function textOf (counter)
+  if counter.places then return packPlaces(counter.places) end
+  return struct.pack(COUNTER, counter.deadFrom, counter.count, counter.held, counter.heldBefore,
+    period, counter.ends, counter.id, counter.isZoned and 1 or 0)
+end
+
+-- Write the rows, and see that their keys expire. Those of callers without places go last.
 for _, quota in ipairs(quotas) do
-  local command, last, keepFor = { 'HSET', quota.key }, 2, 0
+  local kept, last, keepFor = { 'HSET', quota.key }, 2, 0
+  local gone = { 'HDEL', quota.key }
   for row, counter in ipairs(quota.counters) do
-    if counter.state >= CHANGED then
-      command[last + 1] = ARGV[quota.rowsAt + row]
-      command[last + 2] = struct.pack(COUNTER, counter.deadFrom, counter.count, counter.held,
-        counter.heldBefore, period, counter.ends, counter.id, counter.isZoned and 1 or 0)
+    local name = ARGV[quota.rowsAt + row]
+    if counter.places and counter.count == 0 then
+      if counter.state ~= NEW then gone[#gone + 1] = name end
+    elseif counter.state >= CHANGED then
+      kept[last + 1], kept[last + 2] = name, textOf(counter)
       last = last + 2
       if counter.state == OPENED then keepFor = max(keepFor, counter.deadFrom - now) end
     end
   end
-  if last > 2 then call(unpack(command)) end
+  if last > 2 then call(unpack(kept)) end
   if keepFor > 0 then
     if call('PTTL', quota.key) < keepFor then call('PEXPIRE', quota.key, keepFor + MINUTE) end
     removeDead(quota.key)
   end
+  if #gone > 2 then call(unpack(gone)) end
 end
 for key, keepFor in pairs(remembered) do call('SET', key, '', 'PX', keepFor) end
-
--- Write the places, then their holders.
-for _, holder in ipairs(holders) do writePlaces(holder) end
-for _, quota in ipairs(concurrent) do writeHolders(quota) end
 return table.concat(reply, ' ')

@@ -1,11 +1,18 @@
--- Counts the callers of a quota that have a counter or places. Does not write.
+-- Counts the callers of a quota that have a counter, or a page of those that have places. Does not
+-- write.
 -- include layout.part.lua
 --
--- KEYS: the counters of the quota; its holders, the callers with places. A quota has one of both.
--- ARGV: the time of the store's own clock, negative for the server's; and the row of the overflow
--- counter.
-local countersKey, holdersKey, overflowRow = KEYS[1], KEYS[2], ARGV[2]
+-- KEYS: the counters of the quota, and the places. A quota has one of both.
+-- ARGV: the cursor, 0 for the first page; the time of the store's own clock, negative for the
+-- server's; and the row of the overflow counter.
+--
+-- Returns the cursor of the next page, 0 if this is the last one, and how many callers there are.
+local countersKey, placesKey, cursor, overflowRow = KEYS[1], KEYS[2], ARGV[1], ARGV[3]
+local now = nowFrom(tonumber(ARGV[2]))
 local rows = call('HLEN', countersKey)
-if rows > 0 then return tostring(rows - call('HEXISTS', countersKey, overflowRow)) end
-local now = string.format('%d', nowFrom(tonumber(ARGV[1])))
-return tostring(call('ZCOUNT', holdersKey, '(' .. now, '+inf'))
+if rows > 0 then return { '0', tostring(rows - call('HEXISTS', countersKey, overflowRow)) } end
+local page, count = call('HSCAN', placesKey, cursor, 'COUNT', PAGE), 0
+for index = 2, #page[2], 2 do
+  if struct.unpack(DEAD_FROM, page[2][index]) > now then count = count + 1 end
+end
+return { page[1], tostring(count) }

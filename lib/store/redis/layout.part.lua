@@ -45,3 +45,20 @@ local function heldOf (counter)
   local held = counter.held + counter.heldBefore
   return held < counter.count and held or counter.count
 end
+
+-- The places of a caller: when the latest ends, from when on the row is dead; then the end of each
+-- place by its name, in MessagePack.
+local ENDS_AT = 8 -- how many bytes stand before the ends
+
+-- Returns the end of each place by its name; none without a text.
+local function unpackPlaces (text)
+  if not text then return {} end
+  local _, ends = cmsgpack.unpack_one(text, ENDS_AT)
+  return ends
+end
+
+local function packPlaces (ends)
+  local latest = 0
+  for _, placeEnds in pairs(ends) do latest = math.max(latest, placeEnds) end
+  return struct.pack(DEAD_FROM, latest) .. cmsgpack.pack(ends)
+end

@@ -18,7 +18,7 @@ import forget from './forget.lua.js'
 import inspect from './inspect.lua.js'
 import type { Keys } from './keys.js'
 import list from './list.lua.js'
-import { readPage, readReply, readState } from './replies.js'
+import { readCallers, readPage, readReply } from './replies.js'
 
 // The codes of error replies, which stand at the beginning of the message, or after what a client
 // or Redis 6.2 (`ERR Error running script`) writes in front. GLIDE has names of its own for some.
@@ -74,16 +74,23 @@ export class RedisDriver implements Driver {
     time: number | null,
     date: number
   ): Promise<CallerPage> {
-    const keys = [this.#keys.counters(counters), this.#keys.holders(counters)]
+    const keys = this.#keysOf(counters)
     const numbers = [time ?? serverTime, date, periodLength].map(String)
     const values = [cursor ?? '0', ...numbers, overflowRow]
     return readPage(await this.#evaluate(list, keys, values))
   }
 
   async inspect (counters: string, time: number | null): Promise<QuotaStoreState> {
-    const keys = [this.#keys.counters(counters), this.#keys.holders(counters)]
+    const keys = this.#keysOf(counters)
     const values = [String(time ?? serverTime), overflowRow]
-    return readState(await this.#evaluate(inspect, keys, values))
+    let trackedCallers = 0
+    let cursor: string | null = '0'
+    while (cursor !== null) {
+      const page = readCallers(await this.#evaluate(inspect, keys, [cursor, ...values]))
+      trackedCallers += page.count
+      cursor = page.cursor
+    }
+    return { trackedCallers }
   }
 
   async clear (): Promise<void> {
@@ -91,6 +98,11 @@ export class RedisDriver implements Driver {
     do {
       cursor = String(await this.#evaluate(clear, [this.#keys.root], [cursor]))
     } while (cursor !== '0')
+  }
+
+  /** What a quota has: counters or places. */
+  #keysOf (counters: string): string[] {
+    return [this.#keys.counters(counters), this.#keys.places(counters)]
   }
 
   async #decide (call: Call): Promise<Reply> {

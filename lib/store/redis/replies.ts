@@ -1,7 +1,7 @@
 import { format } from '../../errors.js'
 import type { Call, Decided, Reply } from '../shared/driver.js'
 import { unstoredName } from '../shared/stored-names.js'
-import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
+import type { CallerCount, CallerPage, Demand, QuotaCount } from '../store.js'
 
 /** Reads the numbers of a reply, which are integers of at least 0, one after the other. */
 class NumberReader {
@@ -89,9 +89,8 @@ function readCount (
 
 /** Reads the reply of list.lua. */
 export function readPage (reply: unknown): CallerPage {
-  if (!Array.isArray(reply)) throw unexpected(reply)
-  const [cursor, ...values]: readonly unknown[] = reply
-  if (!/^\d+$/.test(String(cursor)) || values.length % 2 === 1) throw unexpected(reply)
+  const { cursor, values } = readCursor(reply)
+  if (values.length % 2 === 1) throw unexpected(reply)
   const callers: CallerCount[] = []
   for (let index = 0; index < values.length; index += 2) {
     const reader = new NumberReader(values[index + 1])
@@ -105,15 +104,26 @@ export function readPage (reply: unknown): CallerPage {
     const caller = { callerKey, count, held, windowRemaining }
     callers.push(end === 0 ? caller : { ...caller, end })
   }
-  return { callers, cursor: String(cursor) === '0' ? null : String(cursor) }
+  return { callers, cursor }
 }
 
 /** Reads the reply of inspect.lua. */
-export function readState (reply: unknown): QuotaStoreState {
-  const reader = new NumberReader(reply)
-  const trackedCallers = reader.next()
+export function readCallers (reply: unknown): { count: number; cursor: string | null } {
+  const { cursor, values: [text, ...others] } = readCursor(reply)
+  if (others.length > 0) throw unexpected(reply)
+  const reader = new NumberReader(text)
+  const count = reader.next()
   reader.end()
-  return { trackedCallers }
+  return { count, cursor }
+}
+
+/** Reads a list with the cursor of the next page, null after the last one, and other values. */
+function readCursor (reply: unknown): { cursor: string | null; values: readonly unknown[] } {
+  if (!Array.isArray(reply)) throw unexpected(reply)
+  const [first, ...values]: readonly unknown[] = reply
+  const cursor = String(first)
+  if (!/^\d+$/.test(cursor)) throw unexpected(reply)
+  return { cursor: cursor === '0' ? null : cursor, values }
 }
 
 function unexpected (reply: unknown): TypeError {
