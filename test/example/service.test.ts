@@ -285,10 +285,13 @@ t.test(
     )
     t.teardown(() => service.kill('SIGKILL'))
     let output = ''
-    const signal = AbortSignal.timeout(30_000)
-    while (!/http:\S+:\d+/.test(output)) {
-      output += String(await once(service.stdout, 'data', { signal }))
-    }
+    const started = new Promise<void>((resolve) => {
+      service.stdout.on('data', (chunk) => {
+        output += String(chunk)
+        if (/http:\S+:\d+/.test(output)) resolve()
+      })
+    })
+    await Promise.race([started, once(service, 'exit')])
     const [address = ''] = /http:\/\/127\.0\.0\.1:\d+/.exec(output) ?? []
     const [token] = output.split('\n')
     const headers = { authorization: `Bearer ${token}` }
