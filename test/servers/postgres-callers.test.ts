@@ -4,10 +4,10 @@ import t from 'tap'
 import { postgresSchema } from '../../lib/postgres.js'
 import { SchemaFunctions } from '../../lib/store/postgres/functions.js'
 import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
-import { demand } from '../support/demands.js'
 import { asking, send, start } from '../support/driver-checks.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { assertProperty } from '../support/property.js'
+import { demand } from '../support/demands.js'
 
 const { server, pool } = await startPostgres(t)
 
