@@ -425,11 +425,12 @@ t.test('a part without bytes ends nothing', async (t) => {
   t.strictSame(await counts(), [50, 320])
 })
 
-t.test('a permit that was refused counts nothing of what it meters', async (t) => {
+t.test('a permit that was refused neither counts nor logs what it meters', async (t) => {
   const perDay = { tokens: 30 }
   const { permit, counts, lines } = await createMeter({ perDay, cost: 31 })
   t.equal(permit.refusal?.outcome, 'rejected')
   await buffer(permit.meter(Readable.from([chat('four'), finished, used, done])))
+  await buffer(permit.meter(Readable.from([chat('four'), finished, done])))
   await permit.end()
   t.strictSame(await counts(), [0, 0])
   t.match(lines.map(({ msg }) => msg), [/^the cost of a request is above the limit/])
