@@ -201,7 +201,7 @@ t.test('a reply that lacks something is an error that names it', async (t) => {
     overflow: false,
     windowId: 3
   }
-  const whole = { period: 1, applied: [], decided: [[only]], standings: [] }
+  const whole = { period: 1, applied: [], decided: [only] }
   const answer = async (reply: unknown) =>
     await send(driverOn(poolReturning(reply)), asking([demand('alice')]))
   t.match((await answer(whole)).decided, [[{ admitted: true, windowId: 3 }]])
@@ -210,7 +210,7 @@ t.test('a reply that lacks something is an error that names it', async (t) => {
   }
   for (const name of ['count', 'held', 'granted', 'hasRoom', 'rest', 'overflow', 'windowId']) {
     await t.rejects(
-      answer({ ...whole, decided: [[{ ...only, [name]: 'one' }]] }),
+      answer({ ...whole, decided: [{ ...only, [name]: 'one' }] }),
       new RegExp(`lacks ${name}`)
     )
   }

@@ -69,6 +69,34 @@ t.test('a process renews the places that it holds until they are free', async (t
   }
 })
 
+// Such a place once stayed taken until its end, so that of several streams that ended together,
+// most kept theirs for half a minute.
+const during = {
+  'another one is being settled': (store: SharedStore, another: Acquisition) =>
+    free(store, another),
+  'a request is being rejected': async (store: SharedStore, another: Acquisition) => {
+    await store.acquire([demand('alice', place(2))])
+    await free(store, another)
+  }
+}
+for (const [what, call] of Object.entries(during)) {
+  t.test(`a place that is settled while ${what} is free`, async (t) => {
+    const { server, create, count } = start(t)
+    let settle = (): Promise<unknown> | undefined => undefined
+    let settled: Promise<unknown> | undefined
+    const store = create((call) => {
+      settled ??= settle()
+      return server.decide(call)
+    })
+    const first = await acquireOne(store, 'alice', place(2))
+    const second = await acquireOne(store, 'alice', place(2))
+    settle = () => free(store, second)
+    await call(store, first)
+    await settled
+    t.equal(count(), 0)
+  })
+}
+
 t.test('a rejected request holds no place, though there was room for one', async (t) => {
   const { server, create, count, pass } = start(t)
   const renewed: number[] = []
