@@ -11,6 +11,7 @@ import { hs256, secret, statuses } from '../support/credentials.js'
 import { plainEnvironment } from '../support/environment.js'
 import { analysis, startService, stream, text } from '../support/example-service.js'
 import { matchExactly } from '../support/match-exactly.js'
+import { complete, startOpenAiServer } from '../support/openai-server.js'
 
 const [perMinute, tokens, concurrent] = [
   'rate-limit.per-minute',
@@ -19,9 +20,16 @@ const [perMinute, tokens, concurrent] = [
 ] as const
 const json = { 'content-type': 'application/json' }
 
+// The embedded model takes longer to load than the tests take.
+const model = await startOpenAiServer(t, (_request, response) => {
+  complete(response, { sentences: [], sentiment: 0 }, { total_tokens: 4 })
+})
+const settings = { MODEL_URL: model.url, MODEL_NAME: 'small', MODEL_KEY: 'the-key' }
+
 // Two services for the tests that need no other settings, because starting one takes longer than
 // they do: one with what can be switched on, and one that other machines can reach.
 const { address, as, log, standing } = await startService(t, {
+  ...settings,
   JWT_SECRET: secret,
   METRICS: 'true',
   LOG_LEVEL: 'trace'
@@ -159,7 +167,7 @@ t.test(
     const clock = new VirtualClock()
     const { as, standing } = await startService(
       t,
-      { SERVICE_RATE_LIMIT_PER_MINUTE: '2' },
+      { ...settings, SERVICE_RATE_LIMIT_PER_MINUTE: '2' },
       clock.now
     )
     const change = async (limits: unknown, subject = 'root') =>
@@ -277,10 +285,13 @@ t.test(
     )
     t.teardown(() => service.kill('SIGKILL'))
     let output = ''
-    const signal = AbortSignal.timeout(30_000)
-    while (!/http:\S+:\d+/.test(output)) {
-      output += String(await once(service.stdout, 'data', { signal }))
-    }
+    const started = new Promise<void>((resolve) => {
+      service.stdout.on('data', (chunk) => {
+        output += String(chunk)
+        if (/http:\S+:\d+/.test(output)) resolve()
+      })
+    })
+    await Promise.race([started, once(service, 'exit')])
     const [address = ''] = /http:\/\/127\.0\.0\.1:\d+/.exec(output) ?? []
     const [token] = output.split('\n')
     const headers = { authorization: `Bearer ${token}` }

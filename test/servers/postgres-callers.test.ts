@@ -7,7 +7,7 @@ import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
 import { asking, send, start } from '../support/driver-checks.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { assertProperty } from '../support/property.js'
-import { demand } from '../support/told-store.js'
+import { demand } from '../support/demands.js'
 
 const { server, pool } = await startPostgres(t)
 

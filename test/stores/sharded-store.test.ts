@@ -24,11 +24,19 @@ function shard (length: number) {
   return { shards, store, callers: shards.map((_, index) => callerOf(length, index)) }
 }
 
+// Sharded stores of memory stores, by how many they are made of.
+const ofLength = new Map<number, { shards: MemoryQuotaStore[]; store: ShardedQuotaStore }>()
+
 /** Returns the shard in which a store of so many counts a caller. */
 function shardOf (length: number, caller: string): number {
-  const shards = Array.from({ length }, () => new MemoryQuotaStore())
-  new ShardedQuotaStore(shards).acquire([demand(caller)])
-  return shards.findIndex((each) => each.inspect('default').trackedCallers > 0)
+  let made = ofLength.get(length)
+  if (made === undefined) {
+    const shards = Array.from({ length }, () => new MemoryQuotaStore())
+    made = { shards, store: new ShardedQuotaStore(shards) }
+    ofLength.set(length, made)
+  }
+  made.store.acquire([demand(caller)])
+  return made.shards.findIndex((each) => each.peek(demand(caller)) !== null)
 }
 
 /** Returns a caller whom the shard of this number counts. */
