@@ -11,9 +11,7 @@ import { median, type Row } from './table.js'
 
 const callers = 10_000
 const requests = 128
-const quotasOnRedis = 10
-// With a cap, a call with new callers counts the rows of its quotas, which takes longer with each.
-const quotasOnPostgres = 3
+const quotas = 10
 const batches = 20
 const minute = 60_000
 /** How long after its window opened a counter is deleted, and a second more. */
@@ -39,7 +37,7 @@ async function onRedis (): Promise<Row> {
   const client = server.client()
   const clock = new Clock()
   const store = new RedisQuotaStore({ client, maxTrackedCallers: callers, clock: clock.read })
-  const row = await measure('script of Redis', store, quotasOnRedis, clock, async () => {
+  const row = await measure('script of Redis', store, clock, async () => {
     const slow: unknown = await client.slowlog('GET', 1_000)
     await client.slowlog('RESET')
     if (!Array.isArray(slow)) throw new TypeError('no list of the slowest commands')
@@ -66,7 +64,7 @@ async function onPostgres (): Promise<Row> {
   const clock = new Clock()
   const store = new PostgresQuotaStore({ pool, maxTrackedCallers: callers, clock: clock.read })
   const title = 'statement of PostgreSQL, with its round trip'
-  const row = await measure(title, store, quotasOnPostgres, clock, () => {
+  const row = await measure(title, store, clock, () => {
     const taken = durations
     durations = []
     return taken
@@ -80,13 +78,12 @@ async function onPostgres (): Promise<Row> {
 async function measure (
   title: string,
   store: QuotaStore,
-  quotas: number,
   clock: Clock,
   durations: () => number[] | Promise<number[]>
 ): Promise<Row> {
   for (let first = 0; first < callers; first += requests) {
     const asked = Array.from({ length: requests }, (_, index) => first + index)
-    await ask(store, quotas, asked, 1_000)
+    await ask(store, asked, 1_000)
   }
   await durations()
   // By their position in the batch. On a busy machine, a call that is interrupted takes longer, so
@@ -98,7 +95,7 @@ async function measure (
       const isNew = index % 2 === 0
       return (isNew ? 2 * callers : 0) + batch * requests + index
     })
-    await ask(store, quotas, asked, 2_000)
+    await ask(store, asked, 2_000)
     for (const [position, duration] of (await durations()).entries()) {
       least[position] = Math.min(duration, least[position] ?? Infinity)
     }
@@ -110,12 +107,7 @@ async function measure (
 }
 
 /** Sends a request of each caller, each with another limit. */
-async function ask (
-  store: QuotaStore,
-  quotas: number,
-  asked: readonly number[],
-  limit: number
-): Promise<void> {
+async function ask (store: QuotaStore, asked: readonly number[], limit: number): Promise<void> {
   await Promise.all(
     asked.map((caller, index) => {
       const names = Array.from({ length: quotas }, (_, number) => `quota ${number}`)

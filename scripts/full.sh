@@ -3,4 +3,4 @@
 # keeps the coverage of what it ran before, and runs only the tests that are left.
 set -euo pipefail
 node scripts/require-programs.js redis-server initdb pgbouncer chromium promtool
-node scripts/tap.js --jobs=3 --no-disable-coverage "$@" test
+node scripts/tap.js --no-disable-coverage "$@" test

@@ -10,12 +10,12 @@ import { failuresIn } from './failures.js'
 // longest come first: tap runs files in the order of their names, which begin with a number.
 const together = [
   'rules',
-  'stores',
   'docs',
+  'stores',
   'example',
+  'model',
   'plugin',
-  'regressions',
-  'model'
+  'regressions'
 ]
 
 // tsc leaves what it has compiled of a test that is gone.

@@ -1,15 +1,15 @@
 import { isPromise, then, type Eventual } from '../promises.js'
 import type { OpenPermit } from './closing.js'
-import { Counted } from './counted.js'
+import { Counted } from './holdings/counted.js'
 import type { QuotaDecision } from './decision.js'
-import { assertCanBeHandedOver } from './hand-over.js'
-import { writeHandedOver } from './handed-over.js'
-import type { Holding } from './holding.js'
-import { Place } from './place.js'
+import { assertCanBeHandedOver } from './handing-over/hand-over.js'
+import { writeHandedOver } from './handing-over/handed-over.js'
+import type { Holding } from './holdings/holding.js'
+import { Place } from './holdings/place.js'
 import { takesUsage, type Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
-import { Usage } from './usage.js'
+import { Usage } from './holdings/usage.js'
 
 /** A shadow quota of a request, and what the request has of it. */
 export interface Shadow {

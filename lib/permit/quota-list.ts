@@ -2,8 +2,8 @@ import timers from 'node:timers'
 import { format, UnknownQuotaError } from '../errors.js'
 import { createLimitReader } from '../limit/limit-reader.js'
 import type { Preferences } from '../limit/preferences.js'
-import type { LineTime } from './line.js'
-import { Lines } from './lines.js'
+import type { LineTime } from './waiting/line.js'
+import { Lines } from './waiting/lines.js'
 import type { Quota, QuotaSettings } from './quota.js'
 
 /** With referenced timers: a process that does nothing else must not end before the decision. */

@@ -9,7 +9,7 @@ import {
   type QuotaDecision,
   type UnavailableReason
 } from './decision.js'
-import type { Reportable } from './holding.js'
+import type { Reportable } from './holdings/holding.js'
 import type { Quota } from './quota.js'
 
 /**

@@ -7,7 +7,7 @@ import type { QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import type { Cost, CostRange } from './cost.js'
 import type { FromUsage } from './from-usage.js'
-import type { Lines } from './lines.js'
+import type { Lines } from './waiting/lines.js'
 
 /** A quota of a server, as `fastify.quotas` lists it. */
 export interface QuotaInfo {

@@ -11,8 +11,8 @@ import type { Quota } from './quota.js'
 import { decisionsOf, QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 import { takeShadows } from './shadows.js'
-import { askOrWait } from './wait.js'
-import type { Waited } from './waiting-request.js'
+import { askOrWait } from './waiting/wait.js'
+import type { Waited } from './waiting/waiting-request.js'
 
 /** A quota of a request, and the operation that it reaches; null if there is no request. */
 export interface MatchedQuota {

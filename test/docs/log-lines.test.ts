@@ -1,8 +1,12 @@
 // The log lines in docs/operating.md are those of the code, word for word, so that an alert on a
 // line of the page fires.
 import { readdirSync, readFileSync } from 'node:fs'
-import ts from 'typescript'
+import { createRequire } from 'node:module'
+import type typescript from 'typescript'
 import t from 'tap'
+
+// For an import, Node.js would read all of it for the names that it exports, which takes 1 s.
+const ts: typeof typescript = createRequire(import.meta.url)('typescript')
 
 /** The argument of each function that is the message. */
 const messageArguments = new Map([
@@ -19,7 +23,7 @@ const messageArguments = new Map([
 const gap = '…'
 
 /** Returns the texts that an expression can have, with a gap for each part that is not known. */
-function textsOf (expression: ts.Expression): string[] {
+function textsOf (expression: typescript.Expression): string[] {
   if (ts.isStringLiteralLike(expression)) return [expression.text]
   if (ts.isConditionalExpression(expression)) {
     return [...textsOf(expression.whenTrue), ...textsOf(expression.whenFalse)]
@@ -45,8 +49,8 @@ function joined (beginnings: readonly string[], ends: readonly string[]): string
 }
 
 /** Returns the value of a constant of the same function or file. */
-function valueOf (name: ts.Identifier): ts.Expression | undefined {
-  for (let scope: ts.Node = name.parent; scope !== undefined; scope = scope.parent) {
+function valueOf (name: typescript.Identifier): typescript.Expression | undefined {
+  for (let scope: typescript.Node = name.parent; scope !== undefined; scope = scope.parent) {
     if (!ts.isBlock(scope) && !ts.isSourceFile(scope)) continue
     for (const statement of scope.statements) {
       if (!ts.isVariableStatement(statement)) continue
@@ -64,7 +68,7 @@ function messagesIn (file: string): string[] {
   if (![...messageArguments.keys()].some((name) => text.includes(name))) return []
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true)
   const found: string[] = []
-  const visit = (node: ts.Node): void => {
+  const visit = (node: typescript.Node): void => {
     if (ts.isCallExpression(node)) {
       const called = ts.isPropertyAccessExpression(node.expression)
         ? node.expression.name.text

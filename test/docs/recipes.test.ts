@@ -17,6 +17,7 @@ import { listenOnLoopback } from '../support/loopback.js'
 import { matchExactly } from '../support/match-exactly.js'
 import {
   callTool,
+  type ChatAnswer,
   complete,
   endStream,
   startOpenAiServer,
@@ -33,11 +34,28 @@ const bearer = (sub: string) => ({
   authorization: `Bearer ${hs256({ sub }, 'a secret of at least 32 characters')}`
 })
 
+// The tests share a server of a model, and with it the service of tokens.ts and the proxy, because
+// starting one takes longer than they do. Each test has a caller of its own. A service starts in a
+// test, because the tests of another file may run programs until then.
+const model = await startOpenAiServer(t)
+let chats: Promise<string> | undefined
+let proxy: Promise<string> | undefined
+
+/** Returns the address of tokens.ts. */
+function startChats (): Promise<string> {
+  chats ??= programs.run('recipes/tokens.ts', { MODEL_URL: model.url })
+  return chats
+}
+
 /** Sends a prompt to the service of tokens.ts. */
-async function chat (address: string, signal: AbortSignal | null = null): Promise<Response> {
-  return await fetch(`${address}/chat`, {
+async function chat (
+  sub: string,
+  signal: AbortSignal | null = null,
+  address: string | Promise<string> = startChats()
+): Promise<Response> {
+  return await fetch(`${await address}/chat`, {
     method: 'POST',
-    headers: { ...bearer('mira'), 'content-type': 'application/json' },
+    headers: { ...bearer(sub), 'content-type': 'application/json' },
     body: '{"prompt":"Which invoices are late?"}',
     signal
   })
@@ -48,28 +66,39 @@ const estimate = 24 + 16 + 400
 const remaining = (response: Response): number =>
   Number(/"tokens";r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1])
 
+/** Makes the server of the model answer in this way from now on. Forgets its requests. */
+function answer (answer: ChatAnswer): void {
+  model.answer = answer
+  model.requests.length = 0
+}
+
 t.test('the usage of a model is counted, and the estimate if the caller leaves', async (t) => {
-  let isWhole = true
-  const server = await startOpenAiServer(t, (_, response) => {
+  answer((_, response) => {
     streamPart(response, 'Two invoices.')
-    if (isWhole) endStream(response, usage)
+    endStream(response, usage)
   })
-  const address = await programs.run('recipes/tokens.ts', { MODEL_URL: server.url })
-  const gone = new AbortController()
-  const first = await chat(address)
+  const first = await chat('anna')
   t.equal(
     first.headers.get('ratelimit-policy'),
     '"tokens";q=5000;w=60;qu="tokens", "streams";q=2;qu="concurrent-requests"'
   )
   t.match(await first.text(), /^Two invoices/)
-  isWhole = false
-  const second = await chat(address, gone.signal)
+  const abandoned = new Promise((resolve) => {
+    answer((_, response) => {
+      response.once('close', resolve)
+      streamPart(response, 'Two invoices.')
+    })
+  })
+  const gone = new AbortController()
+  const second = await chat('anna', gone.signal)
   t.equal(remaining(second), 5000 - 42 - estimate)
   await second.body?.getReader().read()
   gone.abort()
-  await server.abandoned
-  isWhole = true
-  const third = await chat(address)
+  await abandoned
+  answer((_, response) => {
+    endStream(response, usage)
+  })
+  const third = await chat('anna')
   t.equal(remaining(third), 5000 - 42 - 2 * estimate)
   t.match(third.headers.get('ratelimit'), '"streams";r=1')
   await third.text()
@@ -82,20 +111,19 @@ for (const [what, usageOf, used] of [
   t.test(`a server that sends ${what} is counted once, and no answer is free`, async (t) => {
     const abandoned: Promise<unknown>[] = []
     let isWhole = true
-    const server = await startOpenAiServer(t, (_, response) => {
+    answer((_, response) => {
       for (let chunk = 1; chunk <= 40; chunk++) {
         streamPart(response, 'late ', null, usageOf(chunk))
       }
       if (isWhole) endStream(response, used === 42 ? usage : undefined)
       else abandoned.push(once(response, 'close'))
     })
-    const address = await programs.run('recipes/tokens.ts', { MODEL_URL: server.url })
-    await (await chat(address)).text()
+    await (await chat(what)).text()
     isWhole = false
     const statusesOfThoseWhoLeave: number[] = []
     for (;;) {
       const gone = new AbortController()
-      const response = await chat(address, gone.signal)
+      const response = await chat(what, gone.signal)
       statusesOfThoseWhoLeave.push(response.status)
       if (response.status !== 200) break
       const left = 5000 - used - estimate * statusesOfThoseWhoLeave.length
@@ -110,50 +138,41 @@ for (const [what, usageOf, used] of [
 }
 
 t.test('a caller with little left gets a shorter answer', async (t) => {
-  const server = await startOpenAiServer(t, (_, response) => {
-    streamPart(response, 'Two invoices.')
+  answer((_, response) => {
     endStream(response, usage)
   })
-  const environment = { MODEL_URL: server.url }
   const low = await programs.run('recipes/tokens.ts', {
-    ...environment,
+    MODEL_URL: model.url,
     SERVICE_RATE_LIMIT_TOKENS_PER_MINUTE: '100'
   })
-  await (await chat(low)).text()
-  t.equal(server.requests[0]?.max_tokens, 100 - 24 - 16)
+  await (await chat('bob', null, low)).text()
+  t.equal(model.requests[0]?.max_tokens, 100 - 24 - 16)
 })
 
 t.test('a call that fails before the model responds costs nothing', async (t) => {
-  let isDown = true
-  const server = await startOpenAiServer(t, (_, response) => {
-    if (isDown) {
-      response.writeHead(500).end()
-      return
-    }
-    streamPart(response, 'Two invoices.')
-    endStream(response, usage)
-  })
-  const address = await programs.run('recipes/tokens.ts', { MODEL_URL: server.url })
-  const failed = await chat(address)
+  answer((_, response) => response.writeHead(500).end())
+  const failed = await chat('carol')
   t.equal(failed.status, 500)
   await failed.text()
-  isDown = false
-  const second = await chat(address)
+  answer((_, response) => {
+    endStream(response, usage)
+  })
+  const second = await chat('carol')
   t.equal(remaining(second), 5000 - estimate)
   await second.text()
 })
 
 t.test('each call of the model in a loop of tools is counted', async (t) => {
   let isWhole = true
-  const server = await startOpenAiServer(t, ({ messages }, response) => {
-    if (messages.at(-1)?.role !== 'tool') {
-      callTool(response, 'invoices', usage)
-      return
-    }
-    streamPart(response, 'Two invoices.')
-    if (isWhole) endStream(response, usage)
+  const abandoned = new Promise((resolve) => {
+    answer(({ messages }, response) => {
+      if (messages.at(-1)?.role !== 'tool') return callTool(response, 'invoices', usage)
+      streamPart(response, 'Two invoices.')
+      if (isWhole) endStream(response, usage)
+      else response.once('close', resolve)
+    })
   })
-  const address = await programs.run('recipes/tools.ts', { MODEL_URL: server.url })
+  const address = await programs.run('recipes/tools.ts', { MODEL_URL: model.url })
   const count = async () => {
     const response = await fetch(`${address}/standing`, { headers: bearer('mira') })
     return Object(await response.json()).count
@@ -167,56 +186,59 @@ t.test('each call of the model in a loop of tools is counted', async (t) => {
   const response = await ask(gone.signal)
   await response.body?.getReader().read()
   gone.abort()
-  await server.abandoned
+  await abandoned
   t.equal(await count(), 3 * usage.total_tokens + 1_000, 'the second call counts its estimate')
-  t.equal(server.requests.length, 4)
+  t.equal(model.requests.length, 4)
 })
-
-const proxied = { SERVICE_RATE_LIMIT_TOKENS_PER_DAY: '20000' }
 
 /** Starts openai-proxy.ts, with a limit of 20,000 tokens a day. */
 async function startProxy (url: string, environment: Record<string, string> = {}): Promise<string> {
   return await programs.run('recipes/openai-proxy.ts', {
     MODEL_URL: url,
-    ...proxied,
+    SERVICE_RATE_LIMIT_TOKENS_PER_DAY: '20000',
     ...environment
   })
 }
 
-/** A client of openai-proxy.ts that does not retry. */
-function clientOf (address: string): OpenAI {
-  const apiKey = hs256({ exp: Math.floor(Date.now() / 1000) + 3600 })
-  return new OpenAI({ baseURL: `${address}/v1`, apiKey, maxRetries: 0 })
+/** Returns the address of the proxy that the tests share. */
+function sharedProxy (): Promise<string> {
+  proxy ??= startProxy(model.url)
+  return proxy
+}
+
+/** A client of the shared proxy that does not retry. */
+async function clientOf (apiKey: string): Promise<OpenAI> {
+  return new OpenAI({ baseURL: `${await sharedProxy()}/v1`, apiKey, maxRetries: 0 })
 }
 
 const question = 'Which invoices are late?'
 const says = (content: unknown): object[] => [{ role: 'user', content }]
 
-/** Sends a request to openai-proxy.ts. */
+/** Sends a request of a caller to openai-proxy.ts. */
 async function complain (
-  address: string,
-  fields: object,
-  connection = 'keep-alive'
+  sub: string,
+  fields: object = {},
+  address: string | Promise<string> = sharedProxy()
 ): Promise<Response> {
-  return await fetch(`${address}/v1/chat/completions`, {
+  return await fetch(`${await address}/v1/chat/completions`, {
     method: 'POST',
     headers: {
-      authorization: `Bearer ${hs256()}`,
+      authorization: `Bearer ${hs256({ sub })}`,
       'content-type': 'application/json',
-      connection
+      // A connection that is kept would keep a service that ends, until its limit for idle ones.
+      connection: 'close'
     },
     body: JSON.stringify({ model: 'any', messages: says(question), ...fields })
   })
 }
 
 t.test("OpenAI's client works through the proxy, and each use is counted", async (t) => {
-  const server = await startOpenAiServer(t, (request, response) => {
+  answer((request, response) => {
     if (request.stream !== true) return complete(response, 'Two invoices.', usage)
     streamPart(response, 'Two invoices.')
     endStream(response, request.stream_options?.include_usage === true ? usage : undefined)
   })
-  const address = await startProxy(server.url)
-  const client = clientOf(address)
+  const client = await clientOf(hs256({ sub: 'dave' }))
   const messages = [{ role: 'user' as const, content: question }]
   const completion = await client.chat.completions.create({ model: 'any', messages })
   t.equal(completion.choices[0]?.message.content, 'Two invoices.')
@@ -230,17 +252,16 @@ t.test("OpenAI's client works through the proxy, and each use is counted", async
   }
   t.equal(text, 'Two invoices.')
   t.same((await client.models.list()).data, [], 'the list of models is passed on')
-  const next = await complain(address, {})
+  const next = await complain('dave')
   t.equal(remaining(next), 20_000 - 2 * 42 - bound({ messages }), 'and costs nothing')
   await next.text()
 })
 
 t.test("refusals and errors of the proxy have OpenAI's format", async (t) => {
-  const server = await startOpenAiServer(t, (_, response) => {
+  answer((_, response) => {
     complete(response, 'late', { prompt_tokens: 20_000, completion_tokens: 1 })
   })
-  const address = await startProxy(server.url)
-  const client = clientOf(address)
+  const client = await clientOf(hs256({ sub: 'erin' }))
   const messages = [{ role: 'user' as const, content: question }]
   const ask = async () => await client.chat.completions.create({ model: 'any', messages })
   await ask()
@@ -259,7 +280,7 @@ t.test("refusals and errors of the proxy have OpenAI's format", async (t) => {
     type: 'invalid_request_error',
     message: /The request is too long or not supported/
   })
-  const stranger = new OpenAI({ baseURL: `${address}/v1`, apiKey: 'invalid', maxRetries: 0 })
+  const stranger = await clientOf('invalid')
   const unauthenticated = { status: 401, code: 'invalid_api_key' }
   await t.rejects(stranger.chat.completions.create({ model: 'any', messages }), unauthenticated)
   await t.rejects(stranger.models.list(), unauthenticated)
@@ -287,23 +308,21 @@ for (const [what, fields, least, forwarded] of [
   ['ordinary fields', { top_p: 0.5, stop: ['.'], seed: 7, user: 'm', max_tokens: 9 }, 9, {}]
 ] as const) {
   t.test(`the proxy estimates ${what}, and passes the request on`, async (t) => {
-    const server = await startOpenAiServer(t, (_, response) => {
+    answer((_, response) => {
       complete(response, 'late', usage)
     })
-    const address = await startProxy(server.url)
-    const response = await complain(address, fields)
+    const response = await complain(what, fields)
     t.equal(response.status, 200)
     await response.text()
     t.equal(remaining(response), 20_000 - bound(fields))
     t.ok(bound(fields) >= least)
     const body = { model: 'any', messages: says(question), ...fields }
-    t.same(server.requests, [{ ...body, ...forwarded }])
+    t.same(model.requests, [{ ...body, ...forwarded }])
   })
 }
 
 t.test('the proxy refuses what its estimate does not cover', async (t) => {
-  const server = await startOpenAiServer(t)
-  const address = await startProxy(server.url)
+  answer(() => {})
   for (const fields of [
     { max_completion_tokens: 90_000 },
     { num_predict: 1_000_000 },
@@ -312,24 +331,23 @@ t.test('the proxy refuses what its estimate does not cover', async (t) => {
     { messages: says([{ type: 'file', file: { file_id: 'file-1' } }]) },
     { tools: [{ type: 'web_search' }] }
   ]) {
-    const response = await complain(address, fields)
+    const response = await complain('frank', fields)
     t.equal(response.status, 400)
     matchExactly(t, await response.json(), { error: { type: 'invalid_request_error' } })
   }
-  t.same(server.requests, [])
+  t.same(model.requests, [])
 })
 
 t.test("the proxy passes on a provider's rejection, which costs nothing", async (t) => {
-  const server = await startOpenAiServer(t, (_, response) => {
+  answer((_, response) => {
     response
       .writeHead(429, { 'content-type': 'application/json', 'retry-after': '7' })
       .end('{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded"}}')
   })
-  const address = await startProxy(server.url)
-  const rejected = await complain(address, {})
+  const rejected = await complain('grace')
   t.same([rejected.status, rejected.headers.get('retry-after')], [429, '7'])
   matchExactly(t, await rejected.json(), { error: { message: 'slow down' } })
-  const next = await complain(address, {})
+  const next = await complain('grace')
   t.equal(remaining(next), 20_000 - bound({}))
 })
 
@@ -337,47 +355,45 @@ t.test('a request for which the server of the model does not respond costs nothi
   const nobody = await listenOnLoopback(createServer())
   await nobody.stop()
   const address = await startProxy(`http://127.0.0.1:${nobody.port}`)
-  const first = await complain(address, {})
+  const first = await complain('mira', {}, address)
   matchExactly(t, [first.status, await first.json()], [500, { error: { type: 'server_error' } }])
-  t.equal(remaining(await complain(address, {})), 20_000 - bound({}))
+  t.equal(remaining(await complain('mira', {}, address)), 20_000 - bound({}))
 })
 
 t.test('a call that a time limit ends counts its estimate', async (t) => {
-  let answerNow = false
-  const server = await startOpenAiServer(t, (_, response) => {
-    if (answerNow) complete(response, 'late', usage)
+  const abandoned = new Promise((resolve) => {
+    answer((_, response) => response.once('close', resolve))
   })
-  const address = await startProxy(server.url, { TIME_LIMIT: '200' })
-  const timedOut = await complain(address, {})
+  const address = await startProxy(model.url, { TIME_LIMIT: '200' })
+  const timedOut = await complain('mira', {}, address)
   t.equal(timedOut.status, 500)
   await timedOut.text()
-  await server.abandoned
-  answerNow = true
-  const second = await complain(address, {})
+  await abandoned
+  answer((_, response) => {
+    complete(response, 'late', usage)
+  })
+  const second = await complain('mira', {}, address)
   t.equal(second.status, 200)
   await second.text()
   t.equal(remaining(second), 20_000 - 2 * bound({}))
 })
 
 t.test('a proxy that is ended completes the responses in progress', async (t) => {
-  let answer = (_response: ServerResponse): void => {}
   const answered = new Promise<ServerResponse>((resolve) => {
-    answer = resolve
-  })
-  const server = await startOpenAiServer(t, (_, response) => {
-    streamPart(response, 'Two ')
-    answer(response)
+    answer((_, response) => {
+      streamPart(response, 'Two ')
+      resolve(response)
+    })
   })
   const service = spawn(process.execPath, ['build/documented/recipes/openai-proxy.js'], {
-    env: plainEnvironment({ PORT: '0', JWT_SECRET: secret, MODEL_URL: server.url }),
+    env: plainEnvironment({ PORT: '0', JWT_SECRET: secret, MODEL_URL: model.url }),
     stdio: ['ignore', 'pipe', 'inherit']
   })
   t.teardown(() => {
     service.kill('SIGKILL')
   })
   const [printed] = await once(service.stdout, 'data')
-  // A connection that is kept would keep the service until its time limit for idle ones.
-  const response = await complain(String(printed).trim(), { stream: true }, 'close')
+  const response = await complain('mira', { stream: true }, String(printed).trim())
   const exited = once(service, 'exit')
   service.kill('SIGTERM')
   const upstream = await answered
@@ -388,17 +404,19 @@ t.test('a proxy that is ended completes the responses in progress', async (t) =>
 })
 
 t.test('a client that leaves the proxy ends the call, and counts its estimate', async (t) => {
-  const server = await startOpenAiServer(t, (request, response) => {
-    if (request.stream !== true) return complete(response, 'late', usage)
-    streamPart(response, 'Two ')
+  const abandoned = new Promise((resolve) => {
+    answer((request, response) => {
+      if (request.stream !== true) return complete(response, 'late', usage)
+      response.once('close', resolve)
+      streamPart(response, 'Two ')
+    })
   })
-  const address = await startProxy(server.url)
-  const stream = await complain(address, { stream: true })
+  const stream = await complain('heidi', { stream: true })
   const reader = stream.body?.getReader()
   await reader?.read()
   await reader?.cancel()
-  await server.abandoned
-  const next = await complain(address, {})
+  await abandoned
+  const next = await complain('heidi')
   t.equal(remaining(next), 20_000 - bound({ stream: true }) - bound({}))
 })
 

@@ -15,11 +15,11 @@ import quotaPlugin, {
   type Settled
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { demand, place } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { listen } from '../support/raw-socket.js'
 import { RemoteStore } from '../support/remote-store.js'
 import { asAlice, createServer, fromHeader } from '../support/server.js'
-import { demand, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 // scripts/nodes.sh runs this file with Fastify 6 in place of `fastify`.
@@ -95,7 +95,7 @@ async function closeIn (clock: VirtualClock, app: FastifyInstance): Promise<void
 }
 
 // How many settlements a busy server applies together, and how long that takes in virtual time.
-const settledTogether = 100
+const settledTogether = 20
 const settlingTime = 900
 
 /** A store on a busy server. */
@@ -209,13 +209,13 @@ async function start (
   }
 }
 
-const permits = 1_000
+const permits = 200
 // After how many settlements the store becomes silent, how many are applied, and how long the
 // server may take to close in virtual time. Each permit has two.
 const silences: [what: string, most: number, settled: number, longest: number][] = [
   ['it goes on', Infinity, 2 * permits, 2 * permits * (settlingTime / settledTogether) + 500],
   ['it never responds', 0, 0, 1500],
-  ['it stops', 500, 500, 5 * settlingTime + 1500]
+  ['it stops', 100, 100, 5 * settlingTime + 1500]
 ]
 
 for (const [version, create] of versions) {

@@ -11,6 +11,7 @@ import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { RemoteStore } from '../support/remote-store.js'
 import { createServer } from '../support/server.js'
+import { setWallClock } from '../support/time.js'
 
 async function service (options: QuotaOptions = {}) {
   const clock = new VirtualClock()
@@ -34,11 +35,7 @@ async function service (options: QuotaOptions = {}) {
 t.test(
   'quotaStanding returns the standing of the caller, and does not count the request',
   async (t) => {
-    const { now } = Date
-    t.teardown(() => {
-      Date.now = now
-    })
-    Date.now = () => 1_764_000_000_000
+    const now = setWallClock(t)('2026-11-25T12:00Z')
     const { app, ask, clock, standing } = await service()
     t.same(await standing(), {
       quota: 'default',
@@ -67,7 +64,7 @@ t.test(
         held: 0,
         remaining: 1,
         windowRemaining: 59_000,
-        resetsAt: Date.now() + 59_000,
+        resetsAt: now + 59_000,
         overflow: false
       })
     }

@@ -3,9 +3,9 @@
 import { mock } from 'node:test'
 import t from 'tap'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
+import { acquireOne } from '../support/demands.js'
 import { DriverServer } from '../support/driver-server.js'
 import { virtualPerformance } from '../support/time.js'
-import { acquireOne } from '../support/told-store.js'
 
 t.test('what a late reply has counted is given back before the next request', async (t) => {
   const clock = virtualPerformance(t)

@@ -351,18 +351,22 @@ t.test(
   'a report with an invalid amount is an error in the log, and neither throws nor counts; ' +
     'other units of it count',
   async (t) => {
+    const time = virtualPerformance(t)
+    const { begin, counts, log } = await createTokenServer({ unreported: 7 })
     for (const amount of [-1, 1.5, NaN, Infinity, 2 ** 53, '5', 5n, true, () => 5]) {
-      const { begin, counted, log } = await createTokenServer({ unreported: 7 })
-      const { request, end } = await begin()
+      time.advance(60_000)
+      log.lines.length = 0
+      const caller = { 'x-caller': `${typeof amount} ${amount}` }
+      const { request, end } = await begin(caller)
       for (const amounts of [amount, { tokens: amount }]) {
         await t.resolves(Reflect.apply(request.quota.charge, request.quota, [amounts]))
       }
       const name = typeof amount === 'number' ? 'RangeError' : 'TypeError'
       matchExactly(t, log.problems(), [{ err: { name }, msg: /invalid amount/ }], String(amount))
       await request.quota.charge({ images: -1, tokens: 5 })
-      t.equal(await counted(), 5)
+      t.same(await counts(['tokens'], caller), [5])
       await end()
-      t.equal(await counted(), 5)
+      t.same(await counts(['tokens'], caller), [5])
     }
   }
 )
@@ -429,19 +433,23 @@ t.test('charge never rejects, whatever it gets for amounts, and handles promises
   amounts.push(async () => 5)
   amounts.push(async () => failing())
   amounts.push(() => ({ tokens: Promise.reject(new Error('of the host')) }))
+  const time = virtualPerformance(t)
+  const { app, begin, counts, log } = await createTokenServer({ cost: 1, unreported: 7 })
   for (const [index, amountOf] of amounts.entries()) {
-    const { app, begin, counted, log } = await createTokenServer({ cost: 1, unreported: 7 })
-    const { request, end } = await begin()
+    time.advance(60_000)
+    log.lines.length = 0
+    const caller = { 'x-caller': `caller ${index}` }
+    const { request, end } = await begin(caller)
     const permit = await app.quotaAcquire(request, { tokens: 0 })
     const what = `the amounts ${index}`
     await t.resolves(Reflect.apply(request.quota.charge, request.quota, [amountOf()]), what)
     await t.resolves(Reflect.apply(permit.charge, permit, [amountOf()]), what)
     const line = { level: 50, msg: /invalid amount, which is not counted/ }
     matchExactly(t, log.problems(), [line], what)
-    t.equal(await counted(), 1, what)
+    t.same(await counts(['tokens'], caller), [1], what)
     await permit.end()
     await end()
-    t.equal(await counted(), 14, what)
+    t.same(await counts(['tokens'], caller), [14], what)
   }
   await soon()
   t.same(unhandled, [])

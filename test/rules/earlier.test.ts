@@ -1,19 +1,17 @@
 // docs/rules.md, "Earlier behaviour": one test for each row of the table, compared with the current
 // behaviour.
-import { connect } from 'node:net'
-import { text } from 'node:stream/consumers'
 import Fastify, {
   type FastifyInstance,
   type FastifyServerOptions,
   type InjectOptions
 } from 'fastify'
 import t from 'tap'
+import { Addresses } from '../../lib/earlier/plugin.js'
 import earlierQuotaPlugin, * as entry from '../../lib/earlier.js'
 import quotaPlugin, { protectedOperations } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
-import { listen } from '../support/raw-socket.js'
 
 const methods = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'] as const
 const channel = 'fastify-llm-quota:earlier-decision'
@@ -121,8 +119,10 @@ t.test(
   'the first entry of X-Forwarded-For, trimmed, identifies the caller, even if it is empty, or ' +
     'the address of the peer if the header is missing or blank',
   async (t) => {
+    const clock = new VirtualClock()
+    const app = await createEarlier({ perMinute: 1, clock: clock.now }, { trustProxy: true })
     for (const [one, other, isSame] of callers) {
-      const app = await createEarlier({ perMinute: 1 }, { trustProxy: true })
+      clock.advance(60_001)
       t.same(
         [
           ...(await statuses(app, 1, from(...one))),
@@ -136,9 +136,10 @@ t.test(
 )
 
 t.test('a preference of 0 or less disables the quota, whatever the property', async (t) => {
+  const preferences = new Map<string, unknown>()
+  const app = await createEarlier({ perMinute: 1, preferences })
   for (const value of [0, '0', -1, '-5']) {
-    const preferences = new Map([['rate-limit.per-minute', value]])
-    const app = await createEarlier({ perMinute: 1, preferences })
+    preferences.set('rate-limit.per-minute', value)
     t.same(await statuses(app, 2), [200, 200], JSON.stringify(value))
   }
 })
@@ -146,7 +147,7 @@ t.test('a preference of 0 or less disables the quota, whatever the property', as
 t.test(
   'authentication is not checked, and a limit of 0 or a negative limit disables the quota',
   async (t) => {
-    for (const perMinute of [0, -1, -100]) {
+    for (const perMinute of [0, -1]) {
       t.same(
         await statuses(await createEarlier({ perMinute }), 2),
         [200, 200],
@@ -194,22 +195,11 @@ t.test(
 
 t.test('all callers are tracked: there is no cap, no sweep and no overflow counter', async (t) => {
   const clock = new VirtualClock()
-  const app = await createEarlier({ perMinute: 1, clock: clock.now })
+  const counters = new Addresses(clock.now)
   const addresses = Array.from({ length: 10_001 }, (_, address) => `address ${address}`)
-  t.teardown(() => app.close())
-  const port = await listen(app)
-  /** Sends a request of each address over one connection, without waiting between them. */
-  const statusesOf = async (some: readonly string[]): Promise<string[]> => {
-    const request = 'POST /api/analyze HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n'
-    const requests = some.map((address) => `${request}X-Forwarded-For: ${address}\r\n`)
-    const socket = connect(port, '127.0.0.1')
-    socket.write(`${requests.join('\r\n')}Connection: close\r\n\r\n`)
-    return (await text(socket)).match(/(?<=HTTP\/1\.1 )\d+/g) ?? []
-  }
-  t.same(await statusesOf(addresses), addresses.map(() => '200'))
+  t.ok(addresses.every((address) => counters.count(address, 1)))
   clock.advance(60_000)
-  const firstAndLast = [...addresses.slice(0, 5), ...addresses.slice(-5)]
-  t.same(await statusesOf(firstAndLast), firstAndLast.map(() => '429'))
+  t.notOk(addresses.some((address) => counters.count(address, 1)))
 })
 
 t.test(

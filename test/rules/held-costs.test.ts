@@ -1,15 +1,15 @@
 // docs/rules.md, "Costs": ranges, and what is granted, held and then used.
 import t from 'tap'
-import Fastify from 'fastify'
-import quotaPlugin, {
+import {
   MemoryQuotaStore,
   type QuotaDefinition,
-  type QuotaOptions,
   type QuotaPermit
 } from '../../lib/index.js'
+import { assertQuotaOptions } from '../../lib/start/plugin-checks.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
-import { createServer } from '../support/server.js'
+import { asAlice, createServer } from '../support/server.js'
+import { virtualPerformance } from '../support/time.js'
 import { until } from '../support/until.js'
 
 type Quotas = Record<string, QuotaDefinition>
@@ -153,30 +153,38 @@ const notRanges: [string, unknown][] = [
 ]
 
 t.test('a range that is not possible is an error, and counts nothing', async (t) => {
-  for (const [what, cost] of notRanges) {
-    const limit = what === 'of requests' ? 10 : { tokens: 10 }
-    const quota = { perMinute: limit, cost: () => cost } as QuotaDefinition
-    const { app, begin, counts, ask, log } = await createServer({
-      mark: ({ url }) => (url === '/run' ? 'quota' : []),
-      quotas: { quota }
-    })
-    t.equal((await ask()).statusCode, 503, what)
+  const time = virtualPerformance(t)
+  let cost: unknown
+  const limits = { requests: 10, tokens: { tokens: 10 } }
+  const quotas: Quotas = {
+    requests: { perMinute: limits.requests, cost: () => cost as number },
+    tokens: { perMinute: limits.tokens, cost: () => cost as number }
+  }
+  const { app, counts, ask, log } = await createServer({
+    mark: ({ headers }) => String(headers['x-quota']),
+    quotas
+  })
+  let what: string
+  for ([what, cost] of notRanges) {
+    time.advance(60_000)
+    log.lines.length = 0
+    const name = what === 'of requests' ? 'requests' : 'tokens'
+    t.equal((await ask({ headers: { 'x-quota': name } })).statusCode, 503, what)
     matchExactly(t, log.problems(), [
-      { quota: 'quota', msg: /^the cost of the request could not be determined/ }
+      { quota: name, msg: /^the cost of the request could not be determined/ }
     ])
-    const { request } = await begin()
     const error = what.startsWith('a getter')
       ? { message: 'of the host' }
       : { code: 'FST_ERR_LLM_QUOTA_OPTION' }
-    const acquired = Reflect.apply(app.quotaAcquire, app, [request, 'quota', cost])
+    const acquired = Reflect.apply(app.quotaAcquire, app, [asAlice(), { [name]: cost }])
     await t.rejects(acquired, error, what)
-    const register = async (): Promise<void> => {
-      const options = { quotas: { quota: { perMinute: limit, cost } } } as unknown
-      await Fastify().register(quotaPlugin, options as QuotaOptions)
+    const defined = { quotas: { [name]: { perMinute: limits[name], cost } } }
+    const check = () => {
+      assertQuotaOptions(defined)
     }
-    await t.rejects(register, error, what)
-    t.same(await counts(['quota']), [0], what)
+    t.throws(check, error, what)
   }
+  t.same(await counts(Object.keys(quotas)), [0, 0])
 })
 
 // Of a limit of 10 per minute: what is used, what is held, the least of a request, and how long to

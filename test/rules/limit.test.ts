@@ -12,7 +12,8 @@ import quotaPlugin, {
   type CallerLimit,
   type PreferenceReader,
   type QuotaDefinition,
-  type QuotaOptions
+  type QuotaOptions,
+  type RouteMark
 } from '../../lib/index.js'
 import { captureLog } from '../support/log.js'
 import { matchExactly } from '../support/match-exactly.js'
@@ -71,19 +72,7 @@ t.test('the variable is read from a dotenv file if the option dotenv is set', as
 t.test(
   'start-up fails with the name and the value of the variable if it is not an integer',
   async (t) => {
-    for (const value of [
-      '',
-      ' ',
-      'ten',
-      '1.5',
-      '1e1',
-      '0x10',
-      'Infinity',
-      'NaN',
-      'true',
-      '10 ',
-      '9007199254740993'
-    ]) {
+    for (const value of ['', ' ', 'ten', '1.5', '0x10', '9007199254740993']) {
       process.env[variable] = value
       await t.rejects(configured(), {
         code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT',
@@ -275,22 +264,25 @@ for (const limit of [ofPlan, ofPlanLater]) {
     { concurrent: limit }
   ]
   t.test(`a limit can be ${limit.name}, a function of the caller`, async (t) => {
-    for (const [index, chat] of definitions.entries()) {
-      const what = `definition ${index}`
-      const { app, begin, ask } = await createServer({ quotas: { chat } })
-      const running = [await begin(), await begin(), await begin({ 'x-caller': 'bob' })]
-      const limits = running.map(({ request }) => request.quota.decisions[0]?.limit)
-      t.same(limits, [2, 2, 1], what)
-      t.equal((await ask()).statusCode, 429, what)
-      const [first] = running
-      if (first !== undefined) {
-        matchExactly(t, await app.quotaStanding(first.request, 'chat'), { limit: 2, remaining: 0 })
-      }
-      const permit = await app.quotaAcquire(localAuthentication('bob'), 'chat')
-      matchExactly(t, permit.refusal, { outcome: 'rejected', limit: 1 }, what)
-      for (const { end } of running) await end()
-      t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 }, what)
+    const quotas = Object.fromEntries(
+      definitions.map((definition, index) => [`chat-${index}`, definition])
+    )
+    const mark: RouteMark = ({ headers }) => String(headers['x-quota'])
+    const { app, begin, ask } = await createServer({ quotas, mark })
+    for (const name of Object.keys(quotas)) {
+      const headers = { 'x-quota': name }
+      const first = await begin(headers)
+      const bob = await begin({ ...headers, 'x-caller': 'bob' })
+      const limits = [first, await begin(headers), bob].map(
+        ({ request }) => request.quota.decisions[0]?.limit
+      )
+      t.same(limits, [2, 2, 1], name)
+      t.equal((await ask({ headers })).statusCode, 429, name)
+      matchExactly(t, await app.quotaStanding(first.request, name), { limit: 2, remaining: 0 })
+      const permit = await app.quotaAcquire(localAuthentication('bob'), name)
+      matchExactly(t, permit.refusal, { outcome: 'rejected', limit: 1 }, name)
     }
+    t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
   })
 }
 

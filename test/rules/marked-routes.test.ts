@@ -124,24 +124,21 @@ t.test(
       [false, none],
       [[], none]
     ]
+    const expected: object[][] = []
     const functions = [...marks, [null, none] as const].map(
       ([mark, names]): [mark: unknown, names: readonly string[]] => [() => mark, names]
     )
-    for (const [mark, names] of [...marks, ...functions]) {
-      const { ask } = await createServer({ mark: mark as RouteMark, quotas })
-      const decisions = (await ask()).json()
-      matchExactly(
-        t,
-        decisions,
-        names.map((quota) => ({
-          quota,
-          outcome: 'admitted',
-          count: 1,
-          operation: { method: 'POST', path: '/run' }
-        })),
-        `${String(mark)} is ${names}`
-      )
-      t.equal(decisions.length, names.length)
+    const { app, ask } = await createServer({ quotas })
+    for (const [index, [mark, names]] of [...marks, ...functions].entries()) {
+      const path = `/mark-${index}`
+      const config = { quota: mark as RouteMark }
+      app.post(path, { config }, async ({ quota }) => quota.decisions)
+      const operation = { method: 'POST', path }
+      expected.push(names.map((quota) => ({ quota, outcome: 'admitted', operation })))
+    }
+    for (const [index, decisions] of expected.entries()) {
+      const { json } = await ask({ url: `/mark-${index}`, headers: { 'x-caller': `${index}` } })
+      matchExactly(t, json(), decisions, `mark ${index}`)
     }
   }
 )
@@ -248,6 +245,11 @@ t.test('a mark is read for each request, whatever an earlier one has found there
 })
 
 t.test('start-up fails if a mark names a quota that does not exist', async (t) => {
+  const app = Fastify()
+  await app.register(quotaPlugin, { quotas: { chat: {} } })
+  const declare = (scope: FastifyInstance, mark: unknown) => {
+    scope.post('/v1/:model', { config: { quota: mark } as object }, ran)
+  }
   const failure = (value: string) => ({
     code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
     message:
@@ -264,24 +266,16 @@ t.test('start-up fails if a mark names a quota that does not exist', async (t) =
     [[true], 'true'],
     ['__proto__', '"__proto__"']
   ] as const) {
-    const app = Fastify()
-    await app.register(quotaPlugin, { quotas: { chat: {} } })
-    const declare = (scope: FastifyInstance) => {
-      scope.post('/v1/:model', { config: { quota: mark } as object }, ran)
-    }
     t.throws(() => {
-      declare(app)
+      declare(app, mark)
     }, failure(value))
-    await t.rejects(
-      async () => {
-        await app.register(async (scope) => {
-          declare(scope)
-        })
-      },
-      failure(value),
-      'within a plugin'
-    )
   }
+  const register = async () => {
+    await app.register(async (scope) => {
+      declare(scope, 'chatt')
+    })
+  }
+  await t.rejects(register, failure('"chatt"'), 'within a plugin')
 })
 
 t.test(

@@ -367,7 +367,9 @@ t.test(
 )
 
 t.test('the content type can be any media type, with or without parameters', async (t) => {
-  for (const contentType of [
+  let contentType = ''
+  const { ask } = await createServer({ refusalBody: () => ({ contentType, body: 'own' }) })
+  for (contentType of [
     'a/b',
     'application/vnd.api+json',
     "!#$%&'*+.^`|~-_9/!#$%&'*+.^`|~-_9",
@@ -375,7 +377,6 @@ t.test('the content type can be any media type, with or without parameters', asy
     'text/plain  ; charset=utf-8',
     'text/plain '
   ]) {
-    const { ask } = await createServer({ refusalBody: () => ({ contentType, body: 'own' }) })
     const { body, headers } = await ask({ headers: nobody })
     t.equal(body, 'own', contentType)
     t.ok(String(headers['content-type']).startsWith(contentType.trim()), contentType)
@@ -411,9 +412,13 @@ t.test('a request that can never be admitted is told so, and not to wait', async
     [{ perMonth: { tokens: () => -5 }, cost: 0 }, 'Maximum 0 LLM tokens per month.'],
     [{ concurrent: () => 0 }, 'Maximum 0 concurrent LLM requests.']
   ]
-  for (const [chat, message] of rows) {
-    const { ask } = await createServer({ quotas: { chat }, rateLimitHeaders: 'draft-10' })
-    const { statusCode, headers, json } = await ask()
+  const { ask } = await createServer({
+    mark: ({ headers }) => String(headers['x-quota']),
+    quotas: Object.fromEntries(rows.map(([definition], index) => [`chat-${index}`, definition])),
+    rateLimitHeaders: 'draft-10'
+  })
+  for (const [index, [, message]] of rows.entries()) {
+    const { statusCode, headers, json } = await ask({ headers: { 'x-quota': `chat-${index}` } })
     t.same(json(), { error: `Rate limit exceeded. ${message}`, status: 429 })
     t.same([statusCode, headers['retry-after']], [429, undefined])
     t.notMatch(String(headers.ratelimit), /;t=/, 'none where there is no Retry-After')

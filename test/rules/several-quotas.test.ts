@@ -11,6 +11,7 @@ import quotaPlugin, {
   type QuotaInfo,
   type QuotaOptions
 } from '../../lib/index.js'
+import { assertQuotaOptions } from '../../lib/start/plugin-checks.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
 import { createServer } from '../support/server.js'
@@ -18,7 +19,6 @@ import { createServer } from '../support/server.js'
 type Quotas = Record<string, QuotaDefinition>
 
 const dayMs = 86_400_000
-const name = 'chat-2'
 const cost = 1
 
 // The definition of a limit of 2, the words in the message of a rejection, the period, the length
@@ -64,49 +64,68 @@ const limits: [
     366 * dayMs,
     'tokens.31622400000'
   ],
-  [{ concurrent: 2 }, 'requests', null, null, 'concurrent']
+  [{ concurrent: 2 }, 'concurrent LLM requests', null, null, 'concurrent']
 ]
 
-for (const [definition, text, period, window, counters] of limits) {
-  const isConcurrent = counters === 'concurrent'
-  const unit = isConcurrent ? 'concurrent-requests' : String(text.split(' ')[0])
-  const words = isConcurrent ? '2 concurrent LLM requests' : `2 LLM ${text}`
-  const start = (options: QuotaOptions = {}) =>
-    createServer({ mark: name, quotas: { [name]: definition }, ...options })
+/** A server with a quota for each limit, `chat-0` and so on, which a header names. */
+function createServerOfLimits (options: QuotaOptions = {}) {
+  const quotas = Object.fromEntries(
+    limits.map(([definition], index) => [`chat-${index}`, definition])
+  )
+  return createServer({ mark: ({ headers }) => String(headers['x-quota']), quotas, ...options })
+}
 
-  t.test(`a limit has its window and its counters: ${name}.${counters}`, async (t) => {
-    const { app, store, ask, begin, clock } = await start()
-    const running = [await begin(), await begin()]
-    const quota = { name, unit, period, window, counters: `${name}.${counters}`, store }
-    matchExactly(t, app.quotas, [quota], 'without a default quota that protects nothing')
-    t.equal(store.list(`${name}.${counters}`).callers[0]?.count, 2)
+t.test('a limit has its window and its counters', async (t) => {
+  const { app, store, ask, begin, clock } = await createServerOfLimits()
+  for (const [index, [, text, period, window, ofQuota]] of limits.entries()) {
+    const name = `chat-${index}`
+    const headers = { 'x-quota': name }
+    const running = [await begin(headers), await begin(headers)]
+    const unit = unitOf(text)
+    const counters = `${name}.${ofQuota}`
+    const quota = app.quotas.find((each) => each.name === name)
+    matchExactly(t, quota, { unit, period, window, counters, store }, counters)
+    t.equal(store.list(counters).callers[0]?.count, 2, counters)
     for (const { request } of running) {
       matchExactly(t, request.quota.decisions, [{ unit, period, window, limit: 2 }])
       matchExactly(t, await app.quotaStanding(request, name), { unit, period, window })
     }
-    if (window === null) return
+    if (window === null) continue
     clock.advance(window - 1)
-    t.equal((await ask()).statusCode, 429)
+    t.equal((await ask({ headers })).statusCode, 429, counters)
     clock.advance(1)
-    t.equal((await ask()).statusCode, 200)
-  })
+    t.equal((await ask({ headers })).statusCode, 200, counters)
+  }
+})
 
-  t.test(`a rejection names the limit, its unit and its window: ${words}`, async (t) => {
-    const { ask, begin, clock } = await start({ rateLimitHeaders: 'draft-10' })
-    const running = [await begin(), await begin()]
+t.test('a rejection names the limit, its unit and its window', async (t) => {
+  const { ask, begin, clock } = await createServerOfLimits({ rateLimitHeaders: 'draft-10' })
+  for (const [index, [, text, , window]] of limits.entries()) {
+    const name = `chat-${index}`
+    const headers = { 'x-quota': name }
+    const unit = unitOf(text)
+    const isConcurrent = unit === 'concurrent-requests'
+    const running = [await begin(headers), await begin(headers)]
     // What is held is waited for instead of the window.
     if (!isConcurrent) for (const { end } of running) await end()
     if (window !== null) clock.advance(window - 1_500)
     const lasting = window === null ? '' : `;w=${window / 1000}`
     const ofUnit = unit === 'requests' ? '' : `;qu="${unit}"`
-    matchExactly(t, await ask(), {
-      body: `{"error":"Rate limit exceeded. Maximum ${words}. Please wait.","status":429}`,
+    const words = isConcurrent ? text : `LLM ${text}`
+    matchExactly(t, await ask({ headers }), {
+      body: `{"error":"Rate limit exceeded. Maximum 2 ${words}. Please wait.","status":429}`,
       headers: {
         'retry-after': window === null ? /^\d+$/ : '2',
         'ratelimit-policy': `"${name}";q=2${lasting}${ofUnit}`
       }
     })
-  })
+  }
+})
+
+/** Returns the unit of which the message of a rejection speaks. */
+function unitOf (text: string): string {
+  const [unit] = text.split(' ')
+  return unit === 'concurrent' ? 'concurrent-requests' : String(unit)
 }
 
 // For each limit, the ends of the names of its preference and its variable.
@@ -120,39 +139,48 @@ const settings: [limit: string, more: object, key: string, variable: string][] =
   ['concurrent', {}, 'concurrent', 'CONCURRENT']
 ]
 
-for (const [limit, more, key, end] of settings) {
-  const variable = `SERVICE_RATE_LIMIT_CHAT_2_${end}`
-  t.test(`a limit has its preference and its variable: ${variable}`, async (t) => {
-    t.teardown(() => {
-      Reflect.deleteProperty(process.env, variable)
-    })
-    const preferences = new Map<string, unknown>()
-    const quotas = { [name]: { [limit]: 2, ...more } }
-    const limitOf = async () => {
-      const { app, begin } = await createServer({ mark: name, preferences, quotas })
-      t.same(Object.keys(app.quotaConfig), ['SERVICE_RATE_LIMIT_PER_MINUTE', variable])
-      return (await begin()).request.quota.decisions[0]?.limit
-    }
-    t.equal(await limitOf(), 2)
-    process.env[variable] = '7'
-    t.equal(await limitOf(), 7)
-    preferences.set('rate-limit.per-minute', '9')
-    t.equal(await limitOf(), 7)
-    preferences.set(`rate-limit.chat-2.${key}`, '8')
-    t.equal(await limitOf(), 8)
-    process.env[variable] = 'many'
-    await t.rejects(limitOf(), {
-      code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT',
-      message:
-        `fastify-llm-quota: the environment variable ${variable} must be an integer; it got "many"`
-    })
+t.test('each limit has a preference and a variable, named after its quota', async (t) => {
+  const variables = settings.map(([, , , end], index) => `SERVICE_RATE_LIMIT_CHAT_${index}_${end}`)
+  t.teardown(() => {
+    for (const variable of variables) Reflect.deleteProperty(process.env, variable)
   })
-}
+  const preferences = new Map<string, unknown>()
+  const quotas = Object.fromEntries(
+    settings.map(([limit, more], index) => [`chat-${index}`, { [limit]: 20 + index, ...more }])
+  )
+  const limitsFrom = async (first: number): Promise<void> => {
+    const { app, begin } = await createServer({ preferences, quotas })
+    t.same(Object.keys(app.quotaConfig), ['SERVICE_RATE_LIMIT_PER_MINUTE', ...variables])
+    const { request } = await begin()
+    t.same(
+      request.quota.decisions.map(({ limit }) => limit),
+      settings.map((_, index) => first + index)
+    )
+  }
+  await limitsFrom(20)
+  for (const [index, variable] of variables.entries()) process.env[variable] = String(70 + index)
+  await limitsFrom(70)
+  preferences.set('rate-limit.per-minute', '9')
+  await limitsFrom(70)
+  for (const [index, [, , key]] of settings.entries()) {
+    preferences.set(`rate-limit.chat-${index}.${key}`, String(80 + index))
+  }
+  await limitsFrom(80)
+  const variable = 'SERVICE_RATE_LIMIT_CHAT_6_CONCURRENT'
+  process.env[variable] = 'many'
+  await t.rejects(limitsFrom(80), {
+    code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT',
+    message:
+      `fastify-llm-quota: the environment variable ${variable} must be an integer; it got "many"`
+  })
+})
 
 t.test('a quota without a limit has one of 10 requests per minute, with a cost of 1', async (t) => {
   const { app, ask } = await createServer({ quotas: { chat: {} } })
   t.match(app.quotaConfig, { SERVICE_RATE_LIMIT_CHAT_PER_MINUTE: 10 })
   t.ok(Object.isFrozen(app.quotaConfig))
+  const names = app.quotas.map((quota) => quota.name)
+  t.same(names, ['chat'], 'without a default quota that protects nothing')
   matchExactly(t, (await ask()).json(), [
     { quota: 'chat', limit: 10, unit: 'requests', window: 60_000, granted: 1 }
   ])
@@ -328,37 +356,37 @@ const impossible: Impossible[] = [
   ]
 ]
 
-/** Registers the plugin with this option. */
-async function registerQuotas (quotas: unknown): Promise<void> {
-  await Fastify().register(quotaPlugin, Object({ quotas }))
-}
-
-t.test('start-up fails if the definition of a quota is not possible, and says why', async (t) => {
+t.test('start-up fails if the definition of a quota is not possible, and says why', (t) => {
   for (const [chat, option, rule, got] of impossible) {
-    const failure = await registerQuotas({ chat }).catch((error: unknown) => error)
-    const { code, message } = Object(failure)
     const beginning = `fastify-llm-quota: the option quotas.chat${option} ${rule}`
-    t.equal(code, 'FST_ERR_LLM_QUOTA_OPTION', beginning)
-    t.equal(String(message).slice(0, beginning.length), beginning)
-    t.ok(String(message).includes(`; it got ${got}`), `${message} has ${got}`)
+    const check = () => {
+      assertQuotaOptions({ quotas: { chat } })
+    }
+    const found = t.throws(check, { code: 'FST_ERR_LLM_QUOTA_OPTION' }, beginning)
+    const message = found instanceof Error ? found.message : ''
+    t.ok(message.startsWith(beginning) && message.includes(`; it got ${got}`), message)
   }
+  t.end()
 })
 
 t.test('start-up fails if the name of a quota is not possible', async (t) => {
   const names = ['Chat', '1chat', 'cha_t', 'chat ', '', 'default', 'x'.repeat(33), 'café']
+  const check = (quotas: unknown) => () => {
+    assertQuotaOptions({ quotas })
+  }
   for (const name of names) {
-    await t.rejects(registerQuotas({ [name]: {} }), {
+    t.throws(check({ [name]: {} }), {
       code: 'FST_ERR_LLM_QUOTA_OPTION',
       message: new RegExp(`option quotas must have names of at most 32 .* it got "${name}"`)
     })
   }
   for (const quotas of [new Map([['chat', {}]]), 'chat']) {
-    await t.rejects(registerQuotas(quotas), { message: /option quotas must be a plain object/ })
+    t.throws(check(quotas), { message: /option quotas must be a plain object/ })
   }
-  for (const name of ['a', 'a-', 'x'.repeat(32), 'constructor']) {
-    const { ask } = await createServer({ mark: name, quotas: { [name]: { perMinute: 1 } } })
-    matchExactly(t, (await ask()).json(), [{ quota: name }])
-  }
+  const possible = ['a', 'a-', 'x'.repeat(32), 'constructor']
+  const quotas = Object.fromEntries(possible.map((name) => [name, {}]))
+  const { ask } = await createServer({ quotas })
+  matchExactly(t, (await ask()).json(), possible.map((quota) => ({ quota })))
 })
 
 t.test('definitions at their bounds are possible', async (t) => {
@@ -372,7 +400,8 @@ t.test('definitions at their bounds are possible', async (t) => {
     { limit: { tokens: () => 5 }, window: 366 * dayMs },
     { concurrent: () => 5 }
   ]
-  for (const chat of definitions) await t.resolves(registerQuotas({ chat }))
+  const quotas = Object.fromEntries(definitions.map((chat, index) => [`chat-${index}`, chat]))
+  await t.resolves(createServer({ quotas }))
 })
 
 t.test('start-up fails if a store lacks a function that one of its quotas needs', async (t) => {

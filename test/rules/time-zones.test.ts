@@ -8,11 +8,11 @@ import {
   type QuotaDefinition,
   type QuotaStore
 } from '../../lib/index.js'
+import { demand } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
 import { createServer, fromOrganisation } from '../support/server.js'
 import { setWallClock, virtualPerformance } from '../support/time.js'
-import { demand } from '../support/told-store.js'
 
 // When a day, week or month of a time zone begins and ends, in UTC.
 const windows: [what: string, limit: string, timeZone: string, begin: string, end: string][] = [
@@ -471,7 +471,7 @@ t.test('more time zones than are remembered have the same windows', async (t) =>
     quotas: { budget: { perDay: 1, timeZone: zoneOf } }
   })
   set('2026-06-01T12:00Z')
-  const zones = Intl.supportedValuesOf('timeZone').slice(0, 150)
+  const zones = Intl.supportedValuesOf('timeZone').slice(0, 101)
   for (const zone of zones) t.equal((await ask(by(zone))).statusCode, 200, zone)
-  for (const zone of zones) t.equal((await ask(by(zone))).statusCode, 429, zone)
+  for (const zone of zones.slice(0, 3)) t.equal((await ask(by(zone))).statusCode, 429, zone)
 })

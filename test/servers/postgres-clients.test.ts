@@ -3,8 +3,8 @@ import postgres from 'postgres'
 import t from 'tap'
 import { PostgresQuotaStore, postgresSchema, type PostgresPool } from '../../lib/postgres.js'
 import { quotaStoreContract } from '../../lib/testing.js'
+import { acquireOne } from '../support/demands.js'
 import { startPostgres } from '../support/postgres-server.js'
-import { acquireOne } from '../support/told-store.js'
 
 const { server, pool } = await startPostgres(t)
 

@@ -4,6 +4,7 @@ import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { NotRunError, TryAgainError } from '../../lib/store/shared/driver.js'
 import { SchemaFunctions } from '../../lib/store/postgres/functions.js'
 import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
+import { demand } from '../support/demands.js'
 import {
   asking,
   callOf,
@@ -17,7 +18,6 @@ import {
   taking
 } from '../support/driver-checks.js'
 import { startPostgres } from '../support/postgres-server.js'
-import { demand } from '../support/told-store.js'
 
 const { pool } = await startPostgres(t)
 
@@ -201,7 +201,7 @@ t.test('a reply that lacks something is an error that names it', async (t) => {
     overflow: false,
     windowId: 3
   }
-  const whole = { period: 1, applied: [], decided: [[only]], standings: [] }
+  const whole = { period: 1, applied: [], decided: [only] }
   const answer = async (reply: unknown) =>
     await send(driverOn(poolReturning(reply)), asking([demand('alice')]))
   t.match((await answer(whole)).decided, [[{ admitted: true, windowId: 3 }]])
@@ -210,7 +210,7 @@ t.test('a reply that lacks something is an error that names it', async (t) => {
   }
   for (const name of ['count', 'held', 'granted', 'hasRoom', 'rest', 'overflow', 'windowId']) {
     await t.rejects(
-      answer({ ...whole, decided: [[{ ...only, [name]: 'one' }]] }),
+      answer({ ...whole, decided: [{ ...only, [name]: 'one' }] }),
       new RegExp(`lacks ${name}`)
     )
   }

@@ -13,10 +13,10 @@ import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
 import { SchemaFunctions } from '../../lib/store/postgres/functions.js'
 import { required } from '../../lib/required.js'
 import type { Acquisition, Demand } from '../../lib/store/store.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { callOf, named, send } from '../support/driver-checks.js'
 import { PostgresServer, startPostgres } from '../support/postgres-server.js'
 import { freePort } from '../support/redis-server.js'
-import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const clients = 64

@@ -7,10 +7,10 @@ import t from 'tap'
 import { callerKey, localAuthentication } from '../../lib/index.js'
 import { PostgresQuotaStore, postgresSchema } from '../../lib/postgres.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { plainEnvironment } from '../support/environment.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { startPostgres } from '../support/postgres-server.js'
-import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const { server, pool } = await startPostgres(t)

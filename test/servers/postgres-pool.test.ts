@@ -6,8 +6,8 @@ import pg from 'pg'
 import t, { type Test } from 'tap'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
 import { PostgresQuotaStore, type PostgresPool } from '../../lib/postgres.js'
+import { acquireOne, demand, estimate } from '../support/demands.js'
 import { startPostgres } from '../support/postgres-server.js'
-import { acquireOne, demand, estimate } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const { server, pool } = await startPostgres(t)

@@ -4,9 +4,9 @@ import type { PoolConfig } from 'pg'
 import t, { type Test } from 'tap'
 import { PostgresQuotaStore, postgresSchema } from '../../lib/postgres.js'
 import { callerKey, localAuthentication } from '../../lib/index.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { startPostgres } from '../support/postgres-server.js'
-import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 
 const { server, pool } = await startPostgres(t)
 
@@ -26,9 +26,10 @@ t.test(
       '"my limits"."Quota"',
       '"a""b"."it\'s $1 \\ llm_quota"',
       // Words of the SQL.
-      ...['asked', 'beyond', 'bigint', 'caller', 'cap', 'change', 'count', 'counted', 'counter'],
-      ...['counters', 'dead', 'demand', 'ends', 'found', 'given', 'granted', 'held', 'key'],
-      ...['moment', 'name', 'now', 'period', 'place', 'quota', 'record', 'request', 'settlement'],
+      ...['asked', 'bigint', 'caller', 'cap', 'change', 'changed', 'count', 'counted', 'counter'],
+      ...['counters', 'dead', 'demand', 'ends', 'given', 'granted', 'held', 'key', 'keys'],
+      ...['moment', 'name', 'now', 'opened', 'overflow', 'period', 'place', 'position', 'quota'],
+      ...['record', 'request', 'settlement', 'state', 'step'],
       ...['stored', 'text', 'user', 'window', 'wall_time']
     ]
     for (const table of tables) {
@@ -189,11 +190,11 @@ t.test('the schema of another version is named, and the migration leaves it alon
   const store = new PostgresQuotaStore({ pool, table: 'earlier' })
   await t.rejects(acquireOne(store, 'alice'), {
     message:
-      'the table earlier is not of version 9 of the schema: choose another table, or drop this ' +
+      'the table earlier is not of version 10 of the schema: choose another table, or drop this ' +
       'one with its functions, and run the SQL of postgresSchema'
   })
   await t.rejects(pool.query(postgresSchema({ table: 'earlier' })), {
-    message: 'the table earlier is not of version 9 of the schema'
+    message: 'the table earlier is not of version 10 of the schema'
   })
   const { rows } = await pool.query("SELECT to_regclass('earlier_places') AS found")
   t.same(rows, [{ found: null }])
@@ -216,8 +217,8 @@ t.test('another isolation level than read committed is an error that names it', 
 
 t.test('all tables are unlogged, or none with unlogged: false', (t) => {
   const kinds = (schema: string) => schema.match(/^ {2}CREATE (UNLOGGED )?TABLE/gm)
-  t.same(kinds(postgresSchema()), Array(3).fill('  CREATE UNLOGGED TABLE'))
-  t.same(kinds(postgresSchema({ unlogged: false })), Array(3).fill('  CREATE TABLE'))
+  t.same(kinds(postgresSchema()), Array(4).fill('  CREATE UNLOGGED TABLE'))
+  t.same(kinds(postgresSchema({ unlogged: false })), Array(4).fill('  CREATE TABLE'))
   t.end()
 })
 

@@ -9,10 +9,10 @@ import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
 import { SchemaFunctions } from '../../lib/store/postgres/functions.js'
 import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
 import { compareWithReference } from '../support/compare-stores.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { asking, send } from '../support/driver-checks.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { startPostgres } from '../support/postgres-server.js'
-import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const { pool } = await startPostgres(t)

@@ -6,11 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
+import { acquireOne, demand, place } from '../support/demands.js'
 import { plainEnvironment } from '../support/environment.js'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { startRedis } from '../support/redis-server.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const held = 2

@@ -5,9 +5,9 @@ import t from 'tap'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
 import type { QuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
+import { acquireOne, demand } from '../support/demands.js'
 import { singleClients } from '../support/redis-clients.js'
 import { startRedis } from '../support/redis-server.js'
-import { acquireOne, demand } from '../support/told-store.js'
 
 const { server, client: direct } = await startRedis(t)
 const proxy = await FaultyProxy.start(server.port)

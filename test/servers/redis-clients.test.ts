@@ -3,9 +3,9 @@ import t from 'tap'
 import { callerKey, localAuthentication } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { compareWithReference } from '../support/compare-stores.js'
+import { acquireOne } from '../support/demands.js'
 import { clusterClients, singleClients, type Connect } from '../support/redis-clients.js'
 import { portsOf, RedisServer, serverVersion, startCluster } from '../support/redis-server.js'
-import { acquireOne } from '../support/told-store.js'
 
 const key = (number: number) => String(callerKey(localAuthentication(`caller ${number}`)))
 

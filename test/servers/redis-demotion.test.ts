@@ -7,9 +7,9 @@ import { createClient, createClientPool } from 'redis'
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
+import { acquireOne } from '../support/demands.js'
 import { closing, connected, nodesOf, quiet, type Connect } from '../support/redis-clients.js'
 import { RedisServer } from '../support/redis-server.js'
-import { acquireOne } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 Logger.setLoggerConfig('off')

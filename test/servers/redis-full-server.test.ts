@@ -3,8 +3,8 @@
 import type { Redis } from 'ioredis'
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
+import { acquireOne, demand, estimate } from '../support/demands.js'
 import { startRedis } from '../support/redis-server.js'
-import { acquireOne, demand, estimate } from '../support/told-store.js'
 
 const limit = 5
 

@@ -4,8 +4,8 @@ import type { Redis } from 'ioredis'
 import tap from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { acquireOne, demand, place } from '../support/demands.js'
 import { startRedis } from '../support/redis-server.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
 
 const callers = Array.from({ length: 4 }, (_, number) => `caller-${number}`)
 const limit = 2

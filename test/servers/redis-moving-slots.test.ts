@@ -4,9 +4,9 @@
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import type { Acquisitions } from '../../lib/store/store.js'
+import { demand, estimate, place } from '../support/demands.js'
 import { clusterClients } from '../support/redis-clients.js'
 import { portsOf, startCluster } from '../support/redis-server.js'
-import { demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const servers = await startCluster()

@@ -7,8 +7,8 @@ import { callerKey, localAuthentication } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { required } from '../../lib/required.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { startRedis } from '../support/redis-server.js'
-import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 
 const page = readFileSync('docs/shared-server.md', 'utf8')
 const [, list] = required(/^ACL SETUSER quota (.+)$/m.exec(page), 'the documented command')

@@ -5,8 +5,8 @@ import t, { type Test } from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { Keys } from '../../lib/store/redis/keys.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { acquireOne, demand, place } from '../support/demands.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
 
 const { client } = await startRedis(t)
 const whole = { count: 1, held: 1 }

@@ -4,8 +4,8 @@ import { MemoryQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import type { Acquisitions } from '../../lib/store/store.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { acquireOne, demand } from '../support/demands.js'
 import { startRedis } from '../support/redis-server.js'
-import { acquireOne, demand } from '../support/told-store.js'
 
 const { client } = await startRedis(t)
 const countersKey = 'llm-quota:{llm-quota:}v9:windows:default'

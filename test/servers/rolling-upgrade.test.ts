@@ -15,10 +15,10 @@ import { join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
 import * as postgres from '../../lib/postgres.js'
 import * as redis from '../../lib/redis.js'
+import { acquireOne, demand, place } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { startRedis } from '../support/redis-server.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
 
 interface Exports {
   readonly redis: typeof redis

@@ -6,9 +6,9 @@ import t from 'tap'
 import { InsuredQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
+import { demand } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { RedisServer } from '../support/redis-server.js'
-import { demand } from '../support/told-store.js'
 
 const demands = [demand('a', { limit: 100 })]
 

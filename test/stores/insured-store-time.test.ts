@@ -4,7 +4,8 @@ import t from 'tap'
 import type { Acquisitions, Demand, QuotaStore } from '../../lib/store/store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
-import { answered, demand, insure, pass } from '../support/told-store.js'
+import { demand } from '../support/demands.js'
+import { answered, insure, pass } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 // After a time limit, a result that arrives within five turns of the event loop is used.

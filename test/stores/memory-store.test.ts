@@ -2,8 +2,8 @@
 import t from 'tap'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
+import { demand } from '../support/demands.js'
 import { setWallClock } from '../support/time.js'
-import { demand } from '../support/told-store.js'
 
 const minute = 60_000
 const month = 31 * 86_400_000

@@ -12,9 +12,9 @@ import { placeDuration } from '../../lib/store/shared/held-places.js'
 import { readReceipt, settlementOf } from '../../lib/store/shared/receipts.js'
 import { nobody } from '../../lib/store/shared/waiting.js'
 import type { Acquisitions, Demand } from '../../lib/store/store.js'
+import { demand, estimate, place } from '../support/demands.js'
 import { DriverServer, type Window } from '../support/driver-server.js'
 import { assertProperty } from '../support/property.js'
-import { demand, estimate, place } from '../support/told-store.js'
 
 // Of tokens in a window, and of places.
 const limit = 6

@@ -8,9 +8,9 @@ import { adaptClient } from '../../lib/store/redis/adapt-client.js'
 import { Keys } from '../../lib/store/redis/keys.js'
 import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
 import { NotRunError, TryAgainError } from '../../lib/store/shared/driver.js'
+import { acquireOne, demand, place } from '../support/demands.js'
 import { callOf, send } from '../support/driver-checks.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { acquireOne, demand, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 t.test(

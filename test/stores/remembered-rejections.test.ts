@@ -2,12 +2,12 @@
 import t, { type Test } from 'tap'
 import { callerKey, localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
 import { SharedStore, type SharedQuotaStoreOptions } from '../../lib/store/shared/shared-store.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { DriverServer } from '../support/driver-server.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { RemoteStore } from '../support/remote-store.js'
 import { createServer } from '../support/server.js'
 import { virtualPerformance } from '../support/time.js'
-import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const limit = 1

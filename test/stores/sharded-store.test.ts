@@ -9,16 +9,9 @@ import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import { ShardedQuotaStore } from '../../lib/store/sharded/sharded-store.js'
 import type { CallerPage, QuotaStore } from '../../lib/store/store.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
-import {
-  acquireOne,
-  answered,
-  demand,
-  estimate,
-  place,
-  publishedChanges,
-  ToldStore
-} from '../support/told-store.js'
+import { answered, publishedChanges, ToldStore } from '../support/told-store.js'
 
 const keys = Array.from({ length: 3_000 }, (_, index) =>
   required(callerKey(localAuthentication(`caller ${index}`)), 'a caller key')
@@ -31,11 +24,19 @@ function shard (length: number) {
   return { shards, store, callers: shards.map((_, index) => callerOf(length, index)) }
 }
 
+// Sharded stores of memory stores, by how many they are made of.
+const ofLength = new Map<number, { shards: MemoryQuotaStore[]; store: ShardedQuotaStore }>()
+
 /** Returns the shard in which a store of so many counts a caller. */
 function shardOf (length: number, caller: string): number {
-  const shards = Array.from({ length }, () => new MemoryQuotaStore())
-  new ShardedQuotaStore(shards).acquire([demand(caller)])
-  return shards.findIndex((each) => each.inspect('default').trackedCallers > 0)
+  let made = ofLength.get(length)
+  if (made === undefined) {
+    const shards = Array.from({ length }, () => new MemoryQuotaStore())
+    made = { shards, store: new ShardedQuotaStore(shards) }
+    ofLength.set(length, made)
+  }
+  made.store.acquire([demand(caller)])
+  return made.shards.findIndex((each) => each.peek(demand(caller)) !== null)
 }
 
 /** Returns a caller whom the shard of this number counts. */

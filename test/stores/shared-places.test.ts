@@ -4,9 +4,9 @@ import t, { type Test } from 'tap'
 import type { Call, Reply } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import type { Acquisition } from '../../lib/store/store.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { DriverServer } from '../support/driver-server.js'
 import { virtualPerformance } from '../support/time.js'
-import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
 const renewalInterval = 10_000
@@ -68,6 +68,34 @@ t.test('a process renews the places that it holds until they are free', async (t
     t.equal(count(), 2 - index)
   }
 })
+
+// Such a place once stayed taken until its end, so that of several streams that ended together,
+// most kept theirs for half a minute.
+const during = {
+  'another one is being settled': (store: SharedStore, another: Acquisition) =>
+    free(store, another),
+  'a request is being rejected': async (store: SharedStore, another: Acquisition) => {
+    await store.acquire([demand('alice', place(2))])
+    await free(store, another)
+  }
+}
+for (const [what, call] of Object.entries(during)) {
+  t.test(`a place that is settled while ${what} is free`, async (t) => {
+    const { server, create, count } = start(t)
+    let settle = (): Promise<unknown> | undefined => undefined
+    let settled: Promise<unknown> | undefined
+    const store = create((call) => {
+      settled ??= settle()
+      return server.decide(call)
+    })
+    const first = await acquireOne(store, 'alice', place(2))
+    const second = await acquireOne(store, 'alice', place(2))
+    settle = () => free(store, second)
+    await call(store, first)
+    await settled
+    t.equal(count(), 0)
+  })
+}
 
 t.test('a rejected request holds no place, though there was room for one', async (t) => {
   const { server, create, count, pass } = start(t)

@@ -7,7 +7,7 @@ import { ShardedQuotaStore } from '../../lib/store/sharded/sharded-store.js'
 import { required } from '../../lib/required.js'
 import { acquireFrom, assertPeeked } from '../../lib/store/result-checks.js'
 import type { Acquisition, Demand, QuotaStore } from '../../lib/store/store.js'
-import { acquireOne, demand, estimate, place } from '../support/told-store.js'
+import { acquireOne, demand, estimate, place } from '../support/demands.js'
 
 /** The stores that need no server. */
 function ownStores (): Record<string, QuotaStore> {

@@ -133,7 +133,7 @@ t.test('a check of a store that throws rejects with what the store has thrown', 
   await t.rejects(async () => check?.run(), { message: 'no connection' })
 })
 
-const walks = Number(process.env.RANDOM_WALKS ?? 10)
+const walks = Number(process.env.RANDOM_WALKS ?? 5)
 
 t.test(
   `the memory store has the same results as the reference, in ${walks * 500} random steps`,

@@ -10,7 +10,7 @@ import type {
 } from '../../lib/store/shared/driver.js'
 import { overflowRow } from '../../lib/store/shared/stored-names.js'
 import type { Demand, QuotaCount } from '../../lib/store/store.js'
-import { demand as demandOf, place as placeOf } from './told-store.js'
+import { demand as demandOf, place as placeOf } from './demands.js'
 
 /** A server that a driver knows. */
 interface CheckedServer {

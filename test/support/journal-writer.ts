@@ -3,7 +3,7 @@
 import pg from 'pg'
 import { callerKey, localAuthentication } from '../../lib/index.js'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
-import { demand, estimate } from './told-store.js'
+import { demand, estimate } from './demands.js'
 
 const [, , url = ''] = process.argv
 const pool = new pg.Pool({ connectionString: url, max: 4 }).on('error', () => {})

@@ -25,8 +25,6 @@ export interface OpenAiServer {
   readonly url: string
   readonly requests: ChatRequest[]
   answer: ChatAnswer
-  /** Resolves when a client has closed a connection before its answer was complete. */
-  readonly abandoned: Promise<void>
 }
 
 export async function startOpenAiServer (
@@ -35,20 +33,12 @@ export async function startOpenAiServer (
 ): Promise<OpenAiServer> {
   const http = createServer()
   const { port, stop } = await listenOnLoopback(http)
-  let abandon = (): void => {}
-  const abandoned = new Promise<void>((resolve) => {
-    abandon = resolve
-  })
   const server: OpenAiServer = {
     url: `http://127.0.0.1:${port}/v1`,
     requests: [],
-    answer,
-    abandoned
+    answer
   }
   http.on('request', (request, response) => {
-    response.once('close', () => {
-      if (!response.writableFinished) abandon()
-    })
     if (request.method === 'GET') {
       response.end('{"object":"list","data":[]}')
       return

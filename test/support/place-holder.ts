@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import pg from 'pg'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
-import { acquireOne, place } from './told-store.js'
+import { acquireOne, place } from './demands.js'
 
 const [, , url = '', caller = '', limit] = process.argv
 

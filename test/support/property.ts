@@ -13,18 +13,28 @@ const seed = chosenSeed(process.env.FC_SEED)
  * Checks a property on random values. A failure prints its seed and path, and the environment's
  * `FC_SEED` and `FC_PATH` replay only that failure. In CI it is not shrunk, which can take longer
  * than a test may.
+ *
+ * The message is shortened, because tap takes minutes to print the values of a long walk.
  */
 export async function assertProperty<Values> (
   property: IAsyncProperty<Values>,
   parameters: Parameters<Values> = {}
 ): Promise<void> {
-  await fc.assert(property, {
+  const result = await fc.check(property, {
     includeErrorInReport: true,
     endOnFailure: CI !== undefined,
     ...parameters,
     seed,
     ...(path !== undefined && { path })
   })
+  const report = await fc.asyncDefaultReportMessage(result)
+  if (report !== undefined) throw new Error(shortened(report))
+}
+
+/** Returns a report with its seed and path, which stand first, and its error, which stands last. */
+function shortened (report: string): string {
+  if (report.length <= 3000) return report
+  return `${report.slice(0, 1000)}\n…\n${report.slice(-2000)}`
 }
 
 function chosenSeed (chosen: string | undefined): number {

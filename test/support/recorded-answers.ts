@@ -1,13 +1,12 @@
-// What servers of models send, reduced to its structure and numbers. Each source is where the shape
-// is from: the types of an official client, or the provider's documentation.
+// What servers of models send, reduced to its structure and numbers. A comment says where the
+// shapes after it are from: the types of an official client, or the provider's documentation.
 
 /** A body of a response, or the chunks of a stream, and what it states. */
 export interface RecordedAnswer {
-  readonly api: string
+  /** The API, and which of its answers it is. */
   readonly what: string
-  readonly source: string
-  /** How the chunks are sent; `object` is a body that is one chunk. */
-  readonly form: 'events' | 'lines' | 'array' | 'object'
+  /** How the chunks are sent, by default as events; `object` is a body that is one chunk. */
+  readonly form?: 'lines' | 'array' | 'object'
   readonly chunks: readonly object[]
   /** Whether OpenAI's `[DONE]` ends the events. */
   readonly hasDone?: boolean
@@ -28,9 +27,6 @@ export type RecordedUsage = readonly [
   output: number,
   reasoning: number
 ]
-
-const openaiTypes = 'types of openai'
-const anthropicTypes = 'types of @anthropic-ai/sdk'
 
 /** A chunk of a chat completion. */
 function chat (delta: object, finishReason: string | null = null, more: object = {}): object {
@@ -123,10 +119,9 @@ const whole: RecordedUsage = ['m-1', 150, 100, 64, 0, 50, 32]
 const plain: RecordedUsage = ['m-1', 150, 100, 0, 0, 50, 0]
 
 export const recordedAnswers: readonly RecordedAnswer[] = [
+  // Types of openai.
   {
-    api: 'OpenAI chat',
-    what: 'a body with cached input and reasoning',
-    source: openaiTypes,
+    what: 'OpenAI chat: a body with cached input and reasoning',
     form: 'object',
     chunks: [
       {
@@ -140,10 +135,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 4
   },
   {
-    api: 'OpenAI chat',
-    what: 'a stream with the usage in the last chunk',
-    source: openaiTypes,
-    form: 'events',
+    what: 'OpenAI chat: a stream with the usage in the last chunk',
     hasDone: true,
     chunks: [
       chat({ role: 'assistant', content: '' }, null, { usage: null }),
@@ -157,20 +149,14 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 12
   },
   {
-    api: 'OpenAI chat',
-    what: 'a stream whose client did not ask for the usage',
-    source: openaiTypes,
-    form: 'events',
+    what: 'OpenAI chat: a stream whose client did not ask for the usage',
     hasDone: true,
     chunks: [chat({ content: 'four' }), chat({}, 'stop')],
     usage: null,
     textBytes: 4
   },
   {
-    api: 'OpenAI chat',
-    what: 'a stream with a call of a tool whose arguments hold a usage',
-    source: openaiTypes,
-    form: 'events',
+    what: 'OpenAI chat: a stream with a call of a tool whose arguments hold a usage',
     hasDone: true,
     chunks: [
       chat({ tool_calls: [{ index: 0, id: 't', function: { name: 'f', arguments: '' } }] }),
@@ -183,19 +169,13 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 29
   },
   {
-    api: 'OpenAI chat',
-    what: 'an error in the middle of a stream',
-    source: openaiTypes,
-    form: 'events',
+    what: 'OpenAI chat: an error in the middle of a stream',
     chunks: [chat({ content: 'four' }), { error: { message: 'm', type: 'server_error' } }],
     usage: null,
     textBytes: 4
   },
   {
-    api: 'OpenAI completions',
-    what: 'a stream',
-    source: openaiTypes,
-    form: 'events',
+    what: 'OpenAI completions: a stream',
     hasDone: true,
     chunks: [
       { object: 'text_completion', model: 'm-1', choices: [{ text: 'four', finish_reason: null }] },
@@ -206,9 +186,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 4
   },
   {
-    api: 'OpenAI responses',
-    what: 'a body',
-    source: openaiTypes,
+    what: 'OpenAI responses: a body',
     form: 'object',
     chunks: [
       {
@@ -229,10 +207,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 7
   },
   {
-    api: 'OpenAI responses',
-    what: 'a stream, whose later events repeat the text',
-    source: openaiTypes,
-    form: 'events',
+    what: 'OpenAI responses: a stream, whose later events repeat the text',
     chunks: [
       { type: 'response.created', response: { status: 'in_progress', model: 'm-1', usage: null } },
       { type: 'response.output_text.delta', item_id: 'i', delta: 'fo', sequence_number: 1 },
@@ -252,10 +227,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 4
   },
   {
-    api: 'OpenAI responses',
-    what: 'an incomplete one, whose last event counts',
-    source: openaiTypes,
-    form: 'events',
+    what: 'OpenAI responses: an incomplete one, whose last event counts',
     chunks: [
       { type: 'response.output_text.delta', delta: 'four' },
       {
@@ -267,10 +239,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 4
   },
   {
-    api: 'OpenAI responses',
-    what: 'one with an error, whose code is no text',
-    source: openaiTypes,
-    form: 'events',
+    what: 'OpenAI responses: one with an error, whose code is no text',
     chunks: [
       { type: 'response.created', response: { status: 'in_progress', model: 'm-1', usage: null } },
       { type: 'response.output_text.delta', delta: 'four' },
@@ -280,10 +249,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 4
   },
   {
-    api: 'OpenAI responses',
-    what: 'calls that are not streamed, of which each event holds one',
-    source: openaiTypes,
-    form: 'events',
+    what: 'OpenAI responses: calls that are not streamed, of which each event holds one',
     chunks: [
       {
         type: 'response.output_item.done',
@@ -298,9 +264,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 18 + 12
   },
   {
-    api: 'OpenAI embeddings',
-    what: 'a body, which states input only',
-    source: openaiTypes,
+    what: 'OpenAI embeddings: a body, which states input only',
     form: 'object',
     chunks: [
       {
@@ -314,10 +278,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 0
   },
   {
-    api: 'OpenAI images',
-    what: 'a stream with an encoded image',
-    source: openaiTypes,
-    form: 'events',
+    what: 'OpenAI images: a stream with an encoded image',
     chunks: [
       { type: 'image_generation.partial_image', b64_json: 'AAAA'.repeat(50) },
       {
@@ -335,10 +296,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 0
   },
   {
-    api: 'OpenAI transcriptions',
-    what: 'a stream, with singular details',
-    source: openaiTypes,
-    form: 'events',
+    what: 'OpenAI transcriptions: a stream, with singular details',
     chunks: [
       { type: 'transcript.text.delta', delta: 'four' },
       {
@@ -357,18 +315,14 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 4
   },
   {
-    api: 'OpenAI transcriptions',
-    what: 'a body that states seconds',
-    source: openaiTypes,
+    what: 'OpenAI transcriptions: a body that states seconds',
     form: 'object',
     chunks: [{ text: 'four', usage: { type: 'duration', seconds: 9 } }],
     usage: null,
     textBytes: 4
   },
   {
-    api: 'OpenAI realtime',
-    what: 'a response with encoded sound and what it says',
-    source: openaiTypes,
+    what: 'OpenAI realtime: a response with encoded sound and what it says',
     form: 'lines',
     chunks: [
       { type: 'response.output_audio.delta', delta: 'AAAA' },
@@ -389,10 +343,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: [null, 150, 100, 64, 0, 50, 0],
     textBytes: 4
   },
+  // Types of @anthropic-ai/sdk.
   {
-    api: 'Anthropic',
-    what: 'a body with thinking and a call of a tool',
-    source: anthropicTypes,
+    what: 'Anthropic: a body with thinking and a call of a tool',
     form: 'object',
     chunks: [
       {
@@ -419,19 +372,13 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 31
   },
   {
-    api: 'Anthropic',
-    what: 'a stream whose usage is split',
-    source: anthropicTypes,
-    form: 'events',
+    what: 'Anthropic: a stream whose usage is split',
     chunks: [anthropicStart, ...anthropicContent, messageDelta({ output_tokens: 50 }), messageStop],
     usage: ['m-1', 150, 100, 70, 20, 50, 0],
     textBytes: 4
   },
   {
-    api: 'Anthropic',
-    what: 'a stream whose input grows, and whose nulls change nothing',
-    source: anthropicTypes,
-    form: 'events',
+    what: 'Anthropic: a stream whose input grows, and whose nulls change nothing',
     chunks: [
       messageStart({ input_tokens: 10, cache_read_input_tokens: 70, output_tokens: 2 }),
       ...anthropicContent,
@@ -448,10 +395,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 4
   },
   {
-    api: 'Anthropic',
-    what: 'a stream of a model that stood in for one that declined',
-    source: anthropicTypes,
-    form: 'events',
+    what: 'Anthropic: a stream of a model that stood in for one that declined',
     chunks: [
       messageStart({ input_tokens: 90, output_tokens: 1 }),
       ...anthropicContent,
@@ -468,11 +412,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: ['m-2', 150, 100, 0, 0, 50, 0],
     textBytes: 4
   },
+  // Servers in the form of Anthropic, as a gateway had to correct.
   {
-    api: 'Anthropic',
-    what: 'a stream of a server that repeats the input as 0',
-    source: 'servers in the form of Anthropic, as a gateway had to correct',
-    form: 'events',
+    what: 'Anthropic: a stream of a server that repeats the input as 0',
     chunks: [
       messageStart({ input_tokens: 100, output_tokens: 0 }),
       ...anthropicContent,
@@ -482,11 +424,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: plain,
     textBytes: 4
   },
+  // Servers in the form of Anthropic.
   {
-    api: 'Anthropic',
-    what: 'a stream of a server that knows the input in the end',
-    source: 'servers in the form of Anthropic',
-    form: 'events',
+    what: 'Anthropic: a stream of a server that knows the input in the end',
     chunks: [
       messageStart({ input_tokens: 0, output_tokens: 0 }),
       ...anthropicContent,
@@ -496,31 +436,23 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: plain,
     textBytes: 4
   },
+  // Types of @anthropic-ai/sdk.
   {
-    api: 'Anthropic',
-    what: 'a stream that ends cleanly before its last usage',
-    source: anthropicTypes,
-    form: 'events',
+    what: 'Anthropic: a stream that ends cleanly before its last usage',
     chunks: [anthropicStart, ...anthropicContent],
     usage: ['m-1', 102, 100, 70, 20, 2, 0],
     isComplete: false,
     textBytes: 4
   },
   {
-    api: 'Anthropic',
-    what: 'a stream whose last events state no usage',
-    source: anthropicTypes,
-    form: 'events',
+    what: 'Anthropic: a stream whose last events state no usage',
     chunks: [anthropicStart, messageDelta(undefined), messageStop],
     usage: ['m-1', 102, 100, 70, 20, 2, 0],
     isComplete: false,
     textBytes: 0
   },
   {
-    api: 'Anthropic',
-    what: 'a stream with arguments of a tool and an error',
-    source: anthropicTypes,
-    form: 'events',
+    what: 'Anthropic: a stream with arguments of a tool and an error',
     chunks: [
       anthropicStart,
       {
@@ -539,11 +471,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     isComplete: false,
     textBytes: 5
   },
+  // Documentation of the Gemini API.
   {
-    api: 'Gemini',
-    what: 'events with the usage so far in each',
-    source: 'documentation of the Gemini API',
-    form: 'events',
+    what: 'Gemini: events with the usage so far in each',
     chunks: [
       gemini('fo', { promptTokenCount: 90, totalTokenCount: 90 }),
       gemini('ur', { promptTokenCount: 90, candidatesTokenCount: 9, totalTokenCount: 99 }),
@@ -553,9 +483,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 4
   },
   {
-    api: 'Gemini',
-    what: 'an array',
-    source: 'documentation of the Gemini API',
+    what: 'Gemini: an array',
     form: 'array',
     chunks: [
       gemini('fo]"{', { promptTokenCount: 90, totalTokenCount: 90 }),
@@ -564,11 +492,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: ['m-1', 150, 100, 64, 0, 50, 20],
     textBytes: 7
   },
+  // Documentation of Vertex AI.
   {
-    api: 'Gemini',
-    what: 'events with parts of arguments',
-    source: 'documentation of Vertex AI',
-    form: 'events',
+    what: 'Gemini: events with parts of arguments',
     chunks: [
       {
         candidates: [{ content: { parts: [{ functionCall: { name: 'f', willContinue: true } }] } }]
@@ -586,10 +512,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: null,
     textBytes: 41
   },
+  // Documentation of the Gemini API.
   {
-    api: 'Gemini',
-    what: 'a body with a call of a function and an image',
-    source: 'documentation of the Gemini API',
+    what: 'Gemini: a body with a call of a function and an image',
     form: 'object',
     chunks: [
       {
@@ -612,10 +537,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 27
   },
   {
-    api: 'Gemini interactions',
-    what: 'a stream',
-    source: 'documentation of the Gemini API',
-    form: 'events',
+    what: 'Gemini interactions: a stream',
     hasDone: true,
     chunks: [
       { event_type: 'step.start', index: 0, step: { type: 'model_output' } },
@@ -639,10 +561,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: ['m-1', 150, 100, 64, 0, 50, 20],
     textBytes: 4
   },
+  // Documentation of Ollama.
   {
-    api: 'Ollama',
-    what: 'lines of a chat',
-    source: 'documentation of Ollama',
+    what: 'Ollama: lines of a chat',
     form: 'lines',
     chunks: [
       { model: 'm-1', created_at: '1', message: { content: 'four' }, done: false },
@@ -659,19 +580,15 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 23
   },
   {
-    api: 'Ollama',
-    what: 'embeddings',
-    source: 'documentation of Ollama',
+    what: 'Ollama: embeddings',
     form: 'object',
     chunks: [{ model: 'm-1', embeddings: [[0.1]], total_duration: 5, prompt_eval_count: 42 }],
     usage: ['m-1', 42, 42, 0, 0, 0, 0],
     textBytes: 0
   },
+  // Documentation of Cohere.
   {
-    api: 'Cohere',
-    what: 'a stream of the second version',
-    source: 'documentation of Cohere',
-    form: 'events',
+    what: 'Cohere: a stream of the second version',
     hasDone: true,
     chunks: [
       { type: 'message-start', id: 'i', delta: { message: { role: 'assistant', content: [] } } },
@@ -683,9 +600,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 7
   },
   {
-    api: 'Cohere',
-    what: 'lines of the first version',
-    source: 'documentation of Cohere',
+    what: 'Cohere: lines of the first version',
     form: 'lines',
     chunks: [
       { is_finished: false, event_type: 'text-generation', text: 'four' },
@@ -700,28 +615,22 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 4
   },
   {
-    api: 'Cohere',
-    what: 'embeddings, of which it states what it bills',
-    source: 'documentation of Cohere',
+    what: 'Cohere: embeddings, of which it states what it bills',
     form: 'object',
     chunks: [{ embeddings: [[0.1]], meta: { billed_units: { input_tokens: 42 } } }],
     usage: [null, 42, 42, 0, 0, 0, 0],
     textBytes: 0
   },
   {
-    api: 'Cohere',
-    what: 'a reranking, of which it states search units',
-    source: 'documentation of Cohere',
+    what: 'Cohere: a reranking, of which it states search units',
     form: 'object',
     chunks: [{ results: [{ index: 0 }], meta: { billed_units: { search_units: 1 } } }],
     usage: null,
     textBytes: 0
   },
+  // Documentation of Mistral.
   {
-    api: 'Mistral',
-    what: 'a stream with thinking and the usage in the chunk that finishes',
-    source: 'documentation of Mistral',
-    form: 'events',
+    what: 'Mistral: a stream with thinking and the usage in the chunk that finishes',
     hasDone: true,
     chunks: [
       chat({ content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'two' }] }] }),
@@ -740,11 +649,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: ['m-1', 150, 100, 64, 0, 50, 0],
     textBytes: 7
   },
+  // Documentation of DeepSeek.
   {
-    api: 'DeepSeek',
-    what: 'a stream with reasoning',
-    source: 'documentation of DeepSeek',
-    form: 'events',
+    what: 'DeepSeek: a stream with reasoning',
     hasDone: true,
     chunks: [
       chat({ content: null, reasoning_content: 'two' }),
@@ -764,11 +671,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: whole,
     textBytes: 7
   },
+  // Documentation of Groq.
   {
-    api: 'Groq',
-    what: 'a stream with the usage in x_groq only',
-    source: 'documentation of Groq',
-    form: 'events',
+    what: 'Groq: a stream with the usage in x_groq only',
     hasDone: true,
     chunks: [
       chat({ content: '' }, null, { x_groq: { id: 'i' } }),
@@ -779,10 +684,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 7
   },
   {
-    api: 'Groq',
-    what: 'a stream with the usage twice',
-    source: 'documentation of Groq',
-    form: 'events',
+    what: 'Groq: a stream with the usage twice',
     hasDone: true,
     chunks: [
       chat({ content: 'four' }),
@@ -792,11 +694,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: whole,
     textBytes: 4
   },
+  // Documentation of xAI.
   {
-    api: 'xAI',
-    what: 'a stream with reasoning beside the output, and the usage so far in each chunk',
-    source: 'documentation of xAI',
-    form: 'events',
+    what: 'xAI: a stream with reasoning beside the output, and the usage so far in each chunk',
     hasDone: true,
     chunks: [
       chat({ reasoning_content: 'two' }, null, {
@@ -817,11 +717,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: whole,
     textBytes: 7
   },
+  // Documentation of Perplexity.
   {
-    api: 'Perplexity',
-    what: 'a stream, whose total leaves out reasoning and citations',
-    source: 'documentation of Perplexity',
-    form: 'events',
+    what: 'Perplexity: a stream, whose total leaves out reasoning and citations',
     chunks: [
       chat({ content: 'fo' }, null, { citations: ['x'] }),
       {
@@ -843,11 +741,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: ['m-1', 150, 100, 0, 0, 50, 20],
     textBytes: 4
   },
+  // Documentation of Together.
   {
-    api: 'Together',
-    what: 'a stream whose choices repeat each text, and whose last chunk names no model',
-    source: 'documentation of Together',
-    form: 'events',
+    what: 'Together: a stream whose choices repeat each text, and whose last chunk names no model',
     chunks: [
       { model: 'm-1', choices: [{ text: 'fo', delta: { content: 'fo' }, finish_reason: null }] },
       { model: 'm-1', choices: [{ text: 'ur', delta: { content: 'ur' }, finish_reason: null }] },
@@ -860,11 +756,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: plain,
     textBytes: 4
   },
+  // Documentation of Moonshot.
   {
-    api: 'Kimi',
-    what: 'a stream with the usage in the choice',
-    source: 'documentation of Moonshot',
-    form: 'events',
+    what: 'Kimi: a stream with the usage in the choice',
     hasDone: true,
     chunks: [
       chat({ content: 'four' }),
@@ -887,11 +781,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: ['m-1', 150, 100, 64, 0, 50, 0],
     textBytes: 4
   },
+  // Documentation of vLLM.
   {
-    api: 'vLLM',
-    what: 'a stream with the usage so far in each chunk',
-    source: 'documentation of vLLM',
-    form: 'events',
+    what: 'vLLM: a stream with the usage so far in each chunk',
     hasDone: true,
     chunks: [
       chat({ content: 'fo' }, null, {
@@ -906,10 +798,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 4
   },
   {
-    api: 'vLLM',
-    what: 'a stream with the usage so far that ends in the middle',
-    source: 'documentation of vLLM',
-    form: 'events',
+    what: 'vLLM: a stream with the usage so far that ends in the middle',
     chunks: [
       chat({ content: 'four' }, null, {
         usage: { prompt_tokens: 100, completion_tokens: 1, total_tokens: 101 }
@@ -919,11 +808,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     isComplete: false,
     textBytes: 4
   },
+  // Servers in the form of OpenAI.
   {
-    api: 'a server that sends zeros first',
-    what: 'a stream',
-    source: 'servers in the form of OpenAI',
-    form: 'events',
+    what: 'a server that sends zeros first: a stream',
     hasDone: true,
     chunks: [
       chat({ content: 'four' }, null, {
@@ -935,11 +822,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: whole,
     textBytes: 4
   },
+  // Documentation of OpenRouter.
   {
-    api: 'OpenRouter',
-    what: 'a stream with its costs, and its reasoning twice',
-    source: 'documentation of OpenRouter',
-    form: 'events',
+    what: 'OpenRouter: a stream with its costs, and its reasoning twice',
     hasDone: true,
     chunks: [
       chat({ content: '', reasoning: 'two', reasoning_details: [{ type: 't', text: 'two' }] }),
@@ -955,10 +840,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: ['m-1', 150, 100, 64, 8, 50, 32],
     textBytes: 7
   },
+  // Documentation of LiteLLM.
   {
-    api: 'LiteLLM',
-    what: 'a body with Anthropic\'s names of cached input, which is part of the prompt',
-    source: 'documentation of LiteLLM',
+    what: 'LiteLLM: a body with Anthropic\'s names of cached input, which is part of the prompt',
     form: 'object',
     chunks: [
       {
@@ -977,11 +861,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: ['m-1', 150, 100, 64, 8, 50, 0],
     textBytes: 4
   },
+  // Documentation of llama.cpp.
   {
-    api: 'llama.cpp',
-    what: 'a stream with timings in each chunk',
-    source: 'documentation of llama.cpp',
-    form: 'events',
+    what: 'llama.cpp: a stream with timings in each chunk',
     hasDone: true,
     chunks: [
       chat({ content: 'four' }, null, { timings: { prompt_n: 900, predicted_n: 900 } }),
@@ -991,11 +873,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: whole,
     textBytes: 4
   },
+  // Documentation of Azure OpenAI.
   {
-    api: 'Azure',
-    what: 'a stream that begins with the result of its filter, without a model',
-    source: 'documentation of Azure OpenAI',
-    form: 'events',
+    what: 'Azure: a stream that begins with the result of its filter, without a model',
     hasDone: true,
     chunks: [
       { choices: [], model: '', object: '', prompt_filter_results: [{ prompt_index: 0 }] },
@@ -1006,10 +886,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: whole,
     textBytes: 4
   },
+  // A gateway to Copilot.
   {
-    api: 'Copilot',
-    what: 'a body with its own usage beside',
-    source: 'a gateway to it',
+    what: 'Copilot: a body with its own usage beside',
     form: 'object',
     chunks: [
       {
@@ -1022,10 +901,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: whole,
     textBytes: 4
   },
+  // Documentation of Amazon Bedrock.
   {
-    api: 'Bedrock Converse',
-    what: 'a body, with cached input beside',
-    source: 'documentation of Amazon Bedrock',
+    what: 'Bedrock Converse: a body, with cached input beside',
     form: 'object',
     chunks: [
       {
@@ -1046,9 +924,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     textBytes: 4
   },
   {
-    api: 'Bedrock Converse',
-    what: 'the parts of a stream, as lines',
-    source: 'documentation of Amazon Bedrock',
+    what: 'Bedrock Converse: the parts of a stream, as lines',
     form: 'lines',
     chunks: [
       { messageStart: { role: 'assistant' } },
@@ -1064,11 +940,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: [null, 150, 100, 0, 0, 50, 0],
     textBytes: 4
   },
+  // Types of openai.
   {
-    api: 'OpenAI speech',
-    what: 'a stream with encoded sound',
-    source: openaiTypes,
-    form: 'events',
+    what: 'OpenAI speech: a stream with encoded sound',
     chunks: [
       { type: 'speech.audio.delta', audio: 'AAAA' },
       {
@@ -1079,11 +953,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: [null, 150, 100, 0, 0, 50, 0],
     textBytes: 0
   },
+  // Documentation of Mistral.
   {
-    api: 'Mistral',
-    what: 'a stream of a transcription',
-    source: 'documentation of Mistral',
-    form: 'events',
+    what: 'Mistral: a stream of a transcription',
     chunks: [
       { type: 'transcription.text.delta', text: 'four' },
       {
@@ -1101,11 +973,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: plain,
     textBytes: 4
   },
+  // Documentation of DashScope.
   {
-    api: 'DashScope',
-    what: 'events that say \'null\' until they finish',
-    source: 'documentation of DashScope',
-    form: 'events',
+    what: 'DashScope: events that say \'null\' until they finish',
     chunks: [
       {
         output: { choices: [{ message: { content: 'fo' }, finish_reason: 'null' }] },
@@ -1125,11 +995,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: [null, 150, 100, 64, 0, 50, 32],
     textBytes: 4
   },
+  // Documentation of Workers AI.
   {
-    api: 'Cloudflare',
-    what: 'a stream',
-    source: 'documentation of Workers AI',
-    form: 'events',
+    what: 'Cloudflare: a stream',
     hasDone: true,
     chunks: [
       { response: 'four', p: 'abc' },
@@ -1142,11 +1010,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: [null, 150, 100, 0, 0, 50, 0],
     textBytes: 4
   },
+  // Documentation of LM Studio.
   {
-    api: 'LM Studio',
-    what: 'a stream, whose last event holds the result',
-    source: 'documentation of LM Studio',
-    form: 'events',
+    what: 'LM Studio: a stream, whose last event holds the result',
     chunks: [
       { type: 'message.delta', content: 'four' },
       {
@@ -1160,10 +1026,9 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     usage: [null, 150, 100, 0, 0, 50, 32],
     textBytes: 4
   },
+  // Documentation of Amazon Bedrock.
   {
-    api: 'Bedrock InvokeModel',
-    what: 'the parts of a stream of Anthropic\'s, of which the last leaves out what was cached',
-    source: 'documentation of Amazon Bedrock',
+    what: 'Bedrock InvokeModel: parts of Anthropic\'s stream, the last without cached input',
     form: 'lines',
     chunks: [
       anthropicStart,

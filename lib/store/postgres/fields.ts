@@ -74,10 +74,6 @@ class List {
   allFields (): Fields[] {
     return this.#values.map((value) => new Fields(value))
   }
-
-  listAt (index: number): List {
-    return new List(this.#values[index], this.#name)
-  }
 }
 
 export function readFields (text: string | null): Fields {

@@ -94,7 +94,10 @@ export class PostgresDriver implements Driver {
     await functions.check().catch((error: unknown) => {
       throw new NotRunError(error)
     })
-    const records = recordsOf(call, this.hasJournal)
+    const records = recordsOf(call, {
+      hasCap: this.#cap !== null,
+      hasJournal: this.hasJournal
+    })
     const reply = functions.call(
       'decide',
       call.time,
@@ -104,9 +107,9 @@ export class PostgresDriver implements Driver {
       this.#cap,
       records.freed,
       records.renewed,
+      records.keys,
       records.settlements,
-      records.demands,
-      records.standings
+      records.demands
     )
     return readReply(await reply.catch(rejectIfNotRun), call)
   }

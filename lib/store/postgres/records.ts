@@ -2,7 +2,7 @@
 // read those costs it half of what JSON does.
 import { unlimited } from '../counter.js'
 import type { Call, NamedPlace, RequestOfCall, Settlement } from '../shared/driver.js'
-import { inAscii, storedName } from '../shared/stored-names.js'
+import { counterName, inAscii, overflowRow, storedName } from '../shared/stored-names.js'
 import type { Demand } from '../store.js'
 
 type Field = string | number | boolean | null
@@ -11,20 +11,69 @@ type Field = string | number | boolean | null
 interface CallRecords {
   readonly freed: string | null
   readonly renewed: string | null
+  readonly keys: string | null
   readonly settlements: string | null
   readonly demands: string | null
-  readonly standings: string | null
 }
 
-/** @param hasJournal Whether demands have their references. */
-export function recordsOf (call: Call, hasJournal: boolean): CallRecords {
-  const fieldsOf = (demand: Demand): Field[] => demandFields(demand, hasJournal)
+/** What the records of a call depend on, beside the call. */
+interface RecordOptions {
+  /** Whether callers beyond a cap share a counter. */
+  readonly hasCap: boolean
+  /** Whether demands have their references. */
+  readonly hasJournal: boolean
+}
+
+export function recordsOf (call: Call, { hasCap, hasJournal }: RecordOptions): CallRecords {
+  const keys = new Keys(hasCap)
+  const fieldsOf = (demand: Demand): Field[] => demandFields(demand, keys, hasJournal)
+  const demands = askedFields(call.requests, call.firstWindowId, fieldsOf)
+  const standings = call.standings.map((demand) => [...fieldsOf(demand), null, null, null])
+  const settlements = call.settlements.map((settlement) => settlementFields(settlement, keys))
   return {
     freed: listOf(call.freed.map(placeFields)),
     renewed: listOf(call.renewed.map(placeFields)),
-    settlements: listOf(call.settlements.map(settlementFields)),
-    demands: listOf(askedFields(call.requests, call.firstWindowId, fieldsOf)),
-    standings: listOf(call.standings.map((demand) => [...fieldsOf(demand), null, null, null]))
+    keys: listOf(keys.records),
+    settlements: listOf(settlements),
+    demands: listOf([...demands, ...standings])
+  }
+}
+
+/** The keys of a call, each of them once: where its settlements, demands and standings look. */
+class Keys {
+  /** The fields of `llm_quota_key`. */
+  readonly records: Field[][] = []
+  readonly #hasCap: boolean
+  readonly #positions = new Map<string, number>()
+
+  constructor (hasCap: boolean) {
+    this.#hasCap = hasCap
+  }
+
+  /** Returns the position of the counter of a row, which begins at 1. */
+  ofCounter (counters: string, row: string): number {
+    const hasOverflow = this.#hasCap && row !== overflowRow
+    const overflow = hasOverflow ? this.ofCounter(counters, overflowRow) : null
+    return this.#position(counters, row, true, overflow)
+  }
+
+  /** Returns the position of the places of a caller. */
+  ofPlaces (counters: string, row: string): number {
+    return this.#position(counters, row, false, null)
+  }
+
+  #position (
+    counters: string,
+    row: string,
+    hasWindow: boolean,
+    overflow: number | null
+  ): number {
+    const name = `${hasWindow} ${counterName(counters, row)}`
+    const known = this.#positions.get(name)
+    if (known !== undefined) return known
+    const position = this.records.push([storedName(counters), row, hasWindow, overflow])
+    this.#positions.set(name, position)
+    return position
   }
 }
 
@@ -34,11 +83,10 @@ function placeFields ({ counters, callerKey, name }: NamedPlace): Field[] {
 }
 
 /** Returns the fields of `llm_quota_settlement`. */
-function settlementFields (settlement: Settlement): Field[] {
+function settlementFields (settlement: Settlement, keys: Keys): Field[] {
   const { counters, row, windowId, lessCount, lessHeld, once, reference } = settlement
   return [
-    storedName(counters),
-    row,
+    keys.ofCounter(counters, row),
     windowId,
     lessCount,
     JSON.stringify(Object.fromEntries(lessHeld)),
@@ -65,10 +113,12 @@ function askedFields (
 }
 
 /** Returns the fields of `llm_quota_demand` but for the last three, which a standing lacks. */
-function demandFields (demand: Demand, hasJournal: boolean): Field[] {
+function demandFields (demand: Demand, keys: Keys, hasJournal: boolean): Field[] {
+  const row = storedName(demand.callerKey)
   return [
-    storedName(demand.counters),
-    storedName(demand.callerKey),
+    demand.window === null
+      ? keys.ofPlaces(demand.counters, row)
+      : keys.ofCounter(demand.counters, row),
     demand.limit === unlimited ? null : demand.limit,
     demand.least,
     demand.most,

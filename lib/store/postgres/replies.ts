@@ -7,16 +7,15 @@ import { readFields, type Fields } from './fields.js'
 export function readReply (text: string | null, { requests, standings }: Call): Reply {
   const fields = readFields(text)
   const decided = fields.list('decided')
-  const counts = fields.list('standings')
+  let position = 0
   return {
     period: fields.number('period'),
     applied: fields.list('applied').allBooleans(),
-    decided: requests.map(({ demands }, index) => {
-      const ofRequest = decided.listAt(index)
-      return demands.map((demand, position) => readDecided(ofRequest.fieldsAt(position), demand))
-    }),
-    standings: standings.map((demand, index) => {
-      const count = counts.fieldsOrNullAt(index)
+    decided: requests.map(({ demands }) =>
+      demands.map((demand) => readDecided(decided.fieldsAt(position++), demand))
+    ),
+    standings: standings.map((demand) => {
+      const count = decided.fieldsOrNullAt(position++)
       return count === null ? null : readCount(count, demand)
     })
   }

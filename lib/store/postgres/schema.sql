@@ -1,4 +1,4 @@
--- The tables and functions of PostgresQuotaStore, schema version 9, for PostgreSQL 14 and later.
+-- The tables and functions of PostgresQuotaStore, schema version 10, for PostgreSQL 14 and later.
 -- Running this again changes nothing. docs/postgres.md lists the privileges that a service needs,
 -- and how to remove everything.
 --
@@ -10,13 +10,15 @@
 -- * What a call costs does not grow with the callers, or with what others have left: rows are found
 --   by their keys, and a call deletes at most 1,000 rows of each kind that have had their time
 --   (llm_quota_clean). The server plans a statement once, perhaps for an empty table; the settings
---   of llm_quota_decide have it choose the plan that also suits a million rows. Only with a cap on
---   callers, a call with new ones counts the rows of their quotas, as many as the cap.
+--   of llm_quota_decide have it choose the plan that also suits a million rows.
+-- * A cap on callers holds because their number is kept: whichever statement inserts or deletes
+--   counters changes it, by a trigger (llm_quota_count_callers).
 -- * The sum of the journal's rows of a window is what the window counts: wherever the column
 --   `journaled` changes, the same function writes the difference.
 --
 -- The order below: the tables; llm_quota_decide, which does all of a call; its steps, in the order
--- in which it takes them; the rules of a counter, each of them once; and what is no decision.
+-- in which it takes them; the number of callers; the rules of a counter, each of them once; and
+-- what is no decision.
 --
 -- Times are whole milliseconds, of the server's clock or of the store's; days, weeks and months of
 -- a time zone end at milliseconds since the epoch. Names of counters and callers are stored as
@@ -35,8 +37,8 @@ END IF;
 -- All names below are those of this schema, whatever else is in the search path.
 PERFORM set_config('search_path', quote_ident(own_schema) || ', pg_temp', true);
 
-IF to_regclass('llm_quota') IS NOT NULL AND to_regproc('llm_quota_version_9') IS NULL THEN
-  RAISE EXCEPTION 'the table % is not of version 9 of the schema', to_regclass('llm_quota')
+IF to_regclass('llm_quota') IS NOT NULL AND to_regproc('llm_quota_version_10') IS NULL THEN
+  RAISE EXCEPTION 'the table % is not of version 10 of the schema', to_regclass('llm_quota')
     USING HINT = 'Drop it with its functions and other tables, as the documentation of their '
       'version describes, or choose another table.';
 END IF;
@@ -67,6 +69,12 @@ IF to_regclass('llm_quota') IS NULL THEN
     PRIMARY KEY (counters, caller)
   ) WITH (fillfactor = 50);
   CREATE INDEX ON llm_quota (dead_from);
+
+  -- How many callers of a quota have a counter of their own.
+  CREATE UNLOGGED TABLE llm_quota_callers (
+    counters text COLLATE "C" PRIMARY KEY,
+    callers bigint NOT NULL
+  ) WITH (fillfactor = 50);
 
   -- The places of concurrent requests. One that has ended does not count.
   CREATE UNLOGGED TABLE llm_quota_places (
@@ -103,10 +111,18 @@ IF to_regclass('llm_quota') IS NULL THEN
   -- open.
   CREATE SEQUENCE llm_quota_cleaned MINVALUE 0;
 
-  -- What a request asks of a quota, or a standing: `Demand` of lib/store/store.ts.
-  CREATE TYPE llm_quota_demand AS (
+  -- Where the settlements, demands and standings of a call look: they say the position of their key,
+  -- and each key is there once.
+  CREATE TYPE llm_quota_key AS (
     counters text,
     caller text,
+    has_window boolean,                 -- false for places
+    overflow integer                    -- the key of the overflow counter; null without a cap
+  );
+
+  -- What a request asks of a quota, or a standing: `Demand` of lib/store/store.ts.
+  CREATE TYPE llm_quota_demand AS (
+    key integer,
     quota_limit bigint,                 -- null if there is always room
     least bigint,
     most bigint,
@@ -118,13 +134,12 @@ IF to_regclass('llm_quota') IS NULL THEN
     reference text,                     -- null if it is not for the journal
     window_id bigint,                   -- of the window that it opens; null for a standing
     place text,                         -- the name of the place
-    is_last boolean                     -- of its request
+    is_last boolean                     -- of its request; null for a standing
   );
 
   -- What changes in a window: `Settlement` of lib/store/shared/driver.ts.
   CREATE TYPE llm_quota_settlement AS (
-    counters text,
-    caller text,
+    key integer,
     window_id bigint,
     less_count bigint,
     less_held json,                     -- by period
@@ -133,16 +148,17 @@ IF to_regclass('llm_quota') IS NULL THEN
   );
 
   -- The counters with where their rows are, so that a write finds them without a look at an index.
-  -- A caller's places have the same row type, with the columns `count`, `held`, `held_before` and
-  -- `period`, and null in all others.
+  -- A caller's places have the same row type, with the columns `counters`, `caller` and `count`, and
+  -- null in all others.
   CREATE VIEW llm_quota_counter AS
   SELECT stored.ctid AS row_id, stored.* FROM llm_quota AS stored;
 END IF;
 
 -- Does all of a call (`Call` of lib/store/shared/driver.ts) in one step, and returns its reply as
--- JSON. Lists are arrays as text, because clients differ in what they make of a parameter of
--- another type; null if they are empty. `jit = off`, because to compile a statement takes longer
--- than to run it.
+-- JSON. It reads the counters of all keys at once, works on what it has read, and writes what has
+-- changed at once: to start a statement costs more than all else. Lists are arrays as text, because
+-- clients differ in what they make of a parameter of another type; null if they are empty.
+-- `jit = off`, because to compile a statement takes longer than to run it.
 CREATE OR REPLACE FUNCTION llm_quota_decide(
   given_time bigint,
   wall_time bigint,
@@ -151,9 +167,9 @@ CREATE OR REPLACE FUNCTION llm_quota_decide(
   cap bigint,              -- how many callers of a quota have a counter of their own; null for all
   freed text,              -- of llm_quota_places, without an end
   renewed text,            -- the same
+  asked_keys text,         -- of llm_quota_key
   settlements text,        -- of llm_quota_settlement
-  demands text,            -- of llm_quota_demand, of all requests
-  standings text           -- of llm_quota_demand
+  demands text             -- of llm_quota_demand: those of all requests, then the standings
 ) RETURNS text LANGUAGE plpgsql
 SET search_path FROM CURRENT SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -161,24 +177,18 @@ AS $function$
 DECLARE
   moment CONSTANT bigint := llm_quota_begin(given_time);
   this_period CONSTANT bigint := moment / period_length;
-  given llm_quota_places;
-  settlement llm_quota_settlement;
-  applied text[];
-  asked llm_quota_demand[] := demands::llm_quota_demand[];
-  demand llm_quota_demand;
-  request llm_quota_demand[];
-  decided text[];
-  asked_standings llm_quota_demand[] := standings::llm_quota_demand[];
-  found text[];
+  keys CONSTANT llm_quota_key[] := asked_keys::llm_quota_key[];
+  state llm_quota_counter[];           -- of each key: its counter, or its places
+  step record;                         -- a state, and a reply
+  applied text;
+  decided text;
 BEGIN
   PERFORM llm_quota_clean(moment, place_duration);
 
   IF freed IS NOT NULL THEN
-    FOREACH given IN ARRAY freed::llm_quota_places[] LOOP
-      DELETE FROM llm_quota_places AS place
-      WHERE place.counters = given.counters AND place.caller = given.caller
-        AND place.name = given.name;
-    END LOOP;
+    DELETE FROM llm_quota_places AS place USING unnest(freed::llm_quota_places[]) AS given
+    WHERE place.counters = given.counters AND place.caller = given.caller
+      AND place.name = given.name;
   END IF;
   IF renewed IS NOT NULL THEN
     INSERT INTO llm_quota_places AS place (counters, caller, name, ends)
@@ -187,38 +197,39 @@ BEGIN
     ON CONFLICT (counters, caller, name) DO UPDATE SET ends = excluded.ends;
   END IF;
 
+  IF keys IS NOT NULL THEN
+    state := llm_quota_read(keys, moment);
+  END IF;
   IF settlements IS NOT NULL THEN
-    FOREACH settlement IN ARRAY settlements::llm_quota_settlement[] LOOP
-      applied := array_append(applied, llm_quota_settle(settlement, moment, wall_time)::text);
-    END LOOP;
+    step := llm_quota_settle(state, settlements::llm_quota_settlement[], moment, wall_time);
+    state := step.state;
+    applied := step.applied;
   END IF;
-
-  IF asked IS NOT NULL THEN
-    IF cap IS NOT NULL THEN
-      asked := llm_quota_within_cap(cap, asked);
-    END IF;
-    FOREACH demand IN ARRAY asked LOOP
-      request := array_append(request, demand);
-      IF demand.is_last THEN
-        decided := array_append(
-          decided, llm_quota_decide_request(request, moment, this_period, place_duration)
-        );
-        request := NULL;
-      END IF;
-    END LOOP;
+  IF demands IS NOT NULL THEN
+    step := llm_quota_decide_demands(
+      state, keys, demands::llm_quota_demand[], cap, moment, this_period, place_duration
+    );
+    state := step.state;
+    decided := step.decided;
   END IF;
-
-  IF asked_standings IS NOT NULL THEN
-    IF cap IS NOT NULL THEN
-      asked_standings := llm_quota_within_cap(cap, asked_standings);
-    END IF;
-    FOREACH demand IN ARRAY asked_standings LOOP
-      found := array_append(found, llm_quota_standing(demand, moment, this_period));
-    END LOOP;
+  IF keys IS NOT NULL THEN
+    -- `dead_from`, which has an index, changes only with a new window.
+    UPDATE llm_quota AS stored
+    SET count = counter.count, held = counter.held, held_before = counter.held_before,
+      period = counter.period, ends = counter.ends, first_end = counter.first_end,
+      is_zoned = counter.is_zoned, window_id = counter.window_id, dead_from = counter.dead_from,
+      journaled = counter.journaled
+    FROM unnest(state) AS counter
+    WHERE stored.ctid = counter.row_id AND (
+      stored.count, stored.held, stored.held_before, stored.period, stored.ends, stored.window_id,
+      stored.journaled
+    ) IS DISTINCT FROM (
+      counter.count, counter.held, counter.held_before, counter.period, counter.ends,
+      counter.window_id, counter.journaled
+    );
   END IF;
   RETURN format(
-    '{"period":%s,"applied":[%s],"decided":[%s],"standings":[%s]}', this_period,
-    array_to_string(applied, ','), array_to_string(decided, ','), array_to_string(found, ',')
+    '{"period":%s,"applied":[%s],"decided":[%s]}', this_period, applied, decided
   );
 END $function$;
 
@@ -291,43 +302,66 @@ BEGIN
   END IF;
 END $function$;
 
--- Takes off what a settlement says, in the window that has counted it and in no other; nothing
--- falls below 0. One with a name is applied while the window lasts, and only if its name is new.
--- Returns false if one with a name was not applied.
-CREATE OR REPLACE FUNCTION llm_quota_settle(
-  settlement llm_quota_settlement, moment bigint, wall_time bigint
-) RETURNS boolean LANGUAGE plpgsql AS $function$
+-- Returns the counter of each key as its row has it, null if there is none, or the number of places.
+CREATE OR REPLACE FUNCTION llm_quota_read(keys llm_quota_key[], moment bigint)
+RETURNS llm_quota_counter[] LANGUAGE plpgsql AS $function$
 BEGIN
-  IF settlement.once IS NOT NULL THEN
-    INSERT INTO llm_quota_once (name, dead_from)
-    SELECT settlement.once, counted.dead_from FROM llm_quota AS counted
-    WHERE counted.counters = settlement.counters AND counted.caller = settlement.caller
-      AND counted.window_id = settlement.window_id
-      AND llm_quota_lasts(counted.ends, counted.is_zoned, moment, wall_time)
-    ON CONFLICT (name) DO NOTHING;
-    IF NOT FOUND THEN
-      RETURN false;
-    END IF;
-  END IF;
+  RETURN ARRAY(
+    SELECT CASE WHEN key.has_window THEN (
+      SELECT stored FROM llm_quota_counter AS stored
+      WHERE stored.counters = key.counters AND stored.caller = key.caller
+    ) ELSE (
+      NULL, key.counters, key.caller, (
+        SELECT count(*) FROM llm_quota_places AS place
+        WHERE place.counters = key.counters AND place.caller = key.caller AND place.ends > moment
+      ), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    )::llm_quota_counter END
+    FROM unnest(keys) AS key
+  );
+END $function$;
 
-  IF settlement.reference IS NOT NULL THEN
-    PERFORM llm_quota_write_down(
-      counted, -least(settlement.less_count, counted.journaled), settlement.reference
-    )
-    FROM llm_quota_counter AS counted
-    WHERE counted.counters = settlement.counters AND counted.caller = settlement.caller
-      AND counted.window_id = settlement.window_id;
-  END IF;
-  UPDATE llm_quota AS counted
-  SET count = greatest(0, counted.count - settlement.less_count),
-    held = greatest(0, counted.held - llm_quota_less(settlement.less_held, counted.period)),
-    held_before =
-      greatest(0, counted.held_before - llm_quota_less(settlement.less_held, counted.period - 1)),
-    journaled = CASE WHEN settlement.reference IS NULL THEN counted.journaled
-      ELSE greatest(0, counted.journaled - settlement.less_count) END
-  WHERE counted.counters = settlement.counters AND counted.caller = settlement.caller
-    AND counted.window_id = settlement.window_id;
-  RETURN true;
+-- Takes off what each settlement says, in the window that has counted it and in no other; nothing
+-- falls below 0. One with a name is applied while the window lasts, and only if its name is new.
+-- `applied` is, for each, false if one with a name was not applied.
+CREATE OR REPLACE FUNCTION llm_quota_settle(
+  INOUT state llm_quota_counter[], settlements llm_quota_settlement[], moment bigint,
+  wall_time bigint, OUT applied text
+) LANGUAGE plpgsql AS $function$
+DECLARE
+  settlement llm_quota_settlement;
+  counter llm_quota_counter;
+  is_applied boolean;
+  change bigint;
+  of_each text[];
+BEGIN
+  FOREACH settlement IN ARRAY settlements LOOP
+    counter := state[settlement.key];
+    is_applied := true;
+    IF settlement.once IS NOT NULL THEN
+      INSERT INTO llm_quota_once (name, dead_from)
+      SELECT settlement.once, counter.dead_from
+      WHERE counter.window_id = settlement.window_id
+        AND llm_quota_lasts(counter.ends, counter.is_zoned, moment, wall_time)
+      ON CONFLICT (name) DO NOTHING;
+      is_applied := FOUND;
+    END IF;
+    of_each := array_append(of_each, is_applied::text);
+
+    IF is_applied AND counter.window_id = settlement.window_id THEN
+      counter.count := greatest(0, counter.count - settlement.less_count);
+      counter.held := greatest(0, counter.held
+        - llm_quota_less(settlement.less_held, counter.period));
+      counter.held_before := greatest(0, counter.held_before
+        - llm_quota_less(settlement.less_held, counter.period - 1));
+      IF settlement.reference IS NOT NULL THEN
+        change := -least(settlement.less_count, counter.journaled);
+        PERFORM llm_quota_write_down(counter, change, settlement.reference);
+        counter.journaled := counter.journaled + change;
+      END IF;
+      state[settlement.key] := counter;
+    END IF;
+  END LOOP;
+  applied := array_to_string(of_each, ',');
 END $function$;
 
 -- What a settlement takes from what was admitted in a period.
@@ -350,186 +384,216 @@ BEGIN
   END IF;
 END $function$;
 
--- Returns the demands, those of callers beyond the cap with the overflow counter in place of their
--- own: of callers without a counter, where the quota has as many as it may have, together with
--- those that callers before them in the call will get.
-CREATE OR REPLACE FUNCTION llm_quota_within_cap(cap bigint, demands llm_quota_demand[])
-RETURNS llm_quota_demand[] LANGUAGE plpgsql AS $function$
-DECLARE
-  beyond bigint;                       -- the position of a demand
-BEGIN
-  FOR beyond IN
-    WITH newcomer AS (
-      SELECT asked.counters, asked.position, CASE WHEN asked.window_id IS NULL THEN 1 -- a standing
-        ELSE dense_rank() OVER (PARTITION BY asked.counters ORDER BY asked.first_position) END
-        AS number
-      FROM (
-        SELECT given.*, position.position, min(position.position)
-          OVER (PARTITION BY given.counters, given.caller) AS first_position
-        FROM generate_subscripts(demands, 1) AS position (position),
-          unnest(demands[position.position:position.position]) AS given
-      ) AS asked
-      -- Not NOT EXISTS, which would be joined by a hash of all counters.
-      WHERE asked.window_length IS NOT NULL AND (
-        SELECT stored.caller FROM llm_quota AS stored
-        WHERE stored.counters = asked.counters AND stored.caller = asked.caller
-      ) IS NULL
-    ), quota AS MATERIALIZED (
-      SELECT named.counters, (
-        SELECT count(*) FROM (
-          SELECT FROM llm_quota AS stored
-          WHERE stored.counters = named.counters AND stored.caller <> '"overflow"' LIMIT cap
-        ) AS tracked
-      ) AS callers
-      FROM (SELECT DISTINCT newcomer.counters FROM newcomer) AS named
-    )
-    SELECT newcomer.position FROM newcomer JOIN quota ON quota.counters = newcomer.counters
-    WHERE quota.callers + newcomer.number > cap
-  LOOP
-    demands[beyond].caller := '"overflow"';
-  END LOOP;
-  RETURN demands;
-END $function$;
-
--- Decides on a request: counts each of its demands if all have room, and none otherwise. Opens the
--- windows that are needed in any case. Returns what was decided on each demand, as a list of JSON.
-CREATE OR REPLACE FUNCTION llm_quota_decide_request(
-  demands llm_quota_demand[], moment bigint, this_period bigint, place_duration bigint
-) RETURNS text LANGUAGE plpgsql AS $function$
+-- Decides on the requests in their order: counts each demand of a request if all have room, and
+-- none otherwise. Opens the windows that are needed in any case. `decided` is, for each demand, what
+-- was decided as JSON, and for each standing the state of its counter, or null for a new window.
+CREATE OR REPLACE FUNCTION llm_quota_decide_demands(
+  INOUT state llm_quota_counter[], keys llm_quota_key[], demands llm_quota_demand[], cap bigint,
+  moment bigint, this_period bigint, place_duration bigint, OUT decided text
+) LANGUAGE plpgsql AS $function$
 DECLARE
   greatest_count CONSTANT bigint := 9007199254740991; -- the greatest exact number of JSON
+  callers_left bigint[] := llm_quota_callers_left(keys, cap);
   demand llm_quota_demand;
   counter llm_quota_counter;
-  counters llm_quota_counter[];        -- of each demand
-  have_room boolean[];
+  overflow integer;                    -- the key of the overflow counter
+  is_open boolean;
+  first_position integer := 1;         -- of the demands of the request
+  is_admitted boolean := true;
   grants bigint[];                     -- of each demand if it were the only one
-  is_admitted boolean;
-  granted bigint := 0;
+  granted bigint;
   change bigint;
-  decided text[];
+  taken llm_quota_places[];
+  has_new_counter boolean := false;
+  decisions text[];
 BEGIN
-  FOREACH demand IN ARRAY demands LOOP
-    counter := llm_quota_find(demand, moment, this_period);
-    IF demand.window_length IS NOT NULL AND NOT llm_quota_is_open(counter.ends, demand, moment) THEN
-      counter := llm_quota_open(demand, moment, this_period);
-    END IF;
-    counters := array_append(counters, counter);
-    have_room := array_append(have_room, llm_quota_has_room(counter.count, demand));
-    grants := array_append(grants, llm_quota_grant(counter.count, demand));
-  END LOOP;
-  is_admitted := true = ALL (have_room);
-
-  FOR index IN 1 .. cardinality(demands) LOOP
-    demand := demands[index];
-    counter := counters[index];
-    IF is_admitted THEN
-      -- A range is granted no more than the other demands of its unit, but its least.
-      granted := demand.most;
-      FOR other IN 1 .. cardinality(demands) LOOP
-        IF demands[other].unit = demand.unit THEN
-          granted := least(granted, grants[other]);
-        END IF;
-      END LOOP;
-      granted := greatest(granted, demand.least);
-    END IF;
-
-    change := least(granted, greatest_count - counter.count);
-    counter.count := counter.count + change;
-    IF counter.period <> this_period THEN
-      counter.held_before := CASE counter.period WHEN this_period - 1 THEN counter.held ELSE 0 END;
-      counter.held := 0;
-      counter.period := this_period;
-    END IF;
-    IF demand.is_estimate THEN
-      counter.held := counter.held + change;
-    END IF;
-
-    IF demand.window_length IS NOT NULL THEN
-      IF demand.reference IS NOT NULL THEN
-        counter.journaled := counter.journaled + change;
-        PERFORM llm_quota_write_down(counter, change, demand.reference);
+  FOR position IN 1 .. cardinality(demands) LOOP
+    demand := demands[position];
+    counter := state[demand.key];
+    overflow := keys[demand.key].overflow;
+    IF overflow IS NOT NULL AND counter.window_id IS NULL THEN
+      -- A new caller, while there is a cap.
+      IF callers_left[overflow] <= 0 THEN
+        demand.key := overflow;
+        demands[position] := demand;
+        counter := state[overflow];
+      ELSIF demand.is_last IS NOT NULL THEN
+        callers_left[overflow] := callers_left[overflow] - 1;
       END IF;
-      UPDATE llm_quota AS stored
-      SET count = counter.count, held = counter.held, held_before = counter.held_before,
-        period = counter.period, ends = counter.ends, journaled = counter.journaled
-      WHERE stored.ctid = counter.row_id;
-    ELSIF is_admitted THEN
-      -- If the same call arrives twice, the place is there.
-      INSERT INTO llm_quota_places (counters, caller, name, ends)
-      VALUES (demand.counters, demand.caller, demand.place, moment + place_duration)
-      ON CONFLICT DO NOTHING;
     END IF;
-    decided := array_append(decided, format(
-      '{"hasRoom":%s,"granted":%s,%s}', have_room[index]::text, granted,
-      llm_quota_state(counter, moment, this_period)
-    ));
+    is_open := llm_quota_is_open(counter.ends, demand, moment);
+    IF is_open AND demand.window_end IS NULL THEN
+      -- If the clock was set back, nobody waits for longer than a window.
+      counter.ends := least(counter.ends, moment + demand.window_length);
+    END IF;
+    IF demand.is_last IS NULL THEN
+      decisions := array_append(decisions, CASE WHEN is_open OR demand.window_length IS NULL
+        THEN format('{%s}', llm_quota_state(counter, moment, this_period)) ELSE 'null' END);
+      first_position := position + 1;
+      CONTINUE;
+    END IF;
+
+    IF NOT is_open AND demand.window_length IS NOT NULL THEN
+      has_new_counter := has_new_counter OR counter.row_id IS NULL;
+      counter := llm_quota_open(counter, keys[demand.key], demand, moment, this_period);
+    END IF;
+    state[demand.key] := counter;
+    is_admitted := is_admitted AND llm_quota_has_room(counter.count, demand);
+    grants[position] := llm_quota_grant(counter.count, demand);
+    CONTINUE WHEN NOT demand.is_last;
+
+    FOR index IN first_position .. position LOOP
+      demand := demands[index];
+      counter := state[demand.key];
+      granted := 0;
+      IF is_admitted THEN
+        granted := demand.most;
+        IF demand.least < demand.most THEN
+          -- A range is granted no more than the other demands of its unit, but its least.
+          FOR other IN first_position .. position LOOP
+            IF demands[other].unit = demand.unit THEN
+              granted := least(granted, grants[other]);
+            END IF;
+          END LOOP;
+          granted := greatest(granted, demand.least);
+        END IF;
+
+        change := least(granted, greatest_count - counter.count);
+        counter.count := counter.count + change;
+        IF demand.window_length IS NULL THEN
+          taken := array_append(taken, (
+            counter.counters, counter.caller, demand.place, moment + place_duration
+          )::llm_quota_places);
+        ELSE
+          IF counter.period <> this_period THEN
+            counter.held_before :=
+              CASE counter.period WHEN this_period - 1 THEN counter.held ELSE 0 END;
+            counter.held := 0;
+            counter.period := this_period;
+          END IF;
+          IF demand.is_estimate THEN
+            counter.held := counter.held + change;
+          END IF;
+          IF demand.reference IS NOT NULL THEN
+            PERFORM llm_quota_write_down(counter, change, demand.reference);
+            counter.journaled := counter.journaled + change;
+          END IF;
+        END IF;
+        state[demand.key] := counter;
+      END IF;
+      decisions := array_append(decisions, format(
+        '{"hasRoom":%s,"granted":%s,%s}',
+        (is_admitted OR llm_quota_has_room(counter.count, demand))::text, granted,
+        llm_quota_state(counter, moment, this_period)
+      ));
+    END LOOP;
+    first_position := position + 1;
+    is_admitted := true;
   END LOOP;
-  RETURN format('[%s]', array_to_string(decided, ','));
+
+  IF taken IS NOT NULL THEN
+    -- If the same call arrives twice, the places are there.
+    INSERT INTO llm_quota_places (counters, caller, name, ends)
+    SELECT place.counters, place.caller, place.name, place.ends FROM unnest(taken) AS place
+    ON CONFLICT DO NOTHING;
+  END IF;
+  IF has_new_counter THEN
+    INSERT INTO llm_quota (
+      counters, caller, count, held, held_before, period, ends, first_end, is_zoned, window_id,
+      dead_from, journaled
+    )
+    SELECT opened.counters, opened.caller, opened.count, opened.held, opened.held_before,
+      opened.period, opened.ends, opened.first_end, opened.is_zoned, opened.window_id,
+      opened.dead_from, opened.journaled
+    FROM unnest(state) AS opened
+    WHERE opened.row_id IS NULL AND opened.window_id IS NOT NULL;
+  END IF;
+  decided := array_to_string(decisions, ',');
 END $function$;
 
--- Returns the counter of a demand as it is now, or the places of its caller. Of a caller without a
--- counter, all columns are null.
-CREATE OR REPLACE FUNCTION llm_quota_find(
-  demand llm_quota_demand, moment bigint, this_period bigint
-) RETURNS llm_quota_counter LANGUAGE plpgsql AS $function$
-DECLARE
-  counter llm_quota_counter;
-BEGIN
-  IF demand.window_length IS NULL THEN
-    SELECT count(*) INTO counter.count FROM llm_quota_places AS place
-    WHERE place.counters = demand.counters AND place.caller = demand.caller AND place.ends > moment;
-    counter.held := counter.count;
-    counter.held_before := 0;
-    counter.period := this_period;
-    RETURN counter;
-  END IF;
-
-  SELECT stored.* INTO counter FROM llm_quota_counter AS stored
-  WHERE stored.counters = demand.counters AND stored.caller = demand.caller;
-  IF FOUND AND demand.window_end IS NULL THEN
-    -- If the clock was set back, nobody waits for longer than a window.
-    counter.ends := least(counter.ends, moment + demand.window_length);
-  END IF;
-  RETURN counter;
-END $function$;
-
--- Opens a window for a demand, and returns its counter.
+-- Returns a counter with a new window for a demand.
 CREATE OR REPLACE FUNCTION llm_quota_open(
-  demand llm_quota_demand, moment bigint, this_period bigint
+  counter llm_quota_counter, key llm_quota_key, demand llm_quota_demand, moment bigint,
+  this_period bigint
 ) RETURNS llm_quota_counter LANGUAGE plpgsql AS $function$
-DECLARE
-  first_end CONSTANT bigint := coalesce(demand.window_end, moment + demand.window_length);
-  counter llm_quota_counter;
 BEGIN
-  INSERT INTO llm_quota AS stored (
-    counters, caller, count, held, held_before, period, ends, first_end, is_zoned, window_id,
-    dead_from, journaled
-  ) VALUES (
-    demand.counters, demand.caller, 0, 0, 0, this_period, first_end, first_end,
-    demand.window_end IS NOT NULL, demand.window_id,
-    -- A window whose start a caller can move is kept for longer, so that it stays open until then.
-    60000 + greatest(first_end, demand.window_start + demand.window_length), 0
-  )
-  ON CONFLICT (counters, caller) DO UPDATE SET count = 0, held = 0, held_before = 0,
-    period = excluded.period, ends = excluded.ends, first_end = excluded.first_end,
-    is_zoned = excluded.is_zoned, window_id = excluded.window_id, dead_from = excluded.dead_from,
-    journaled = 0
-  RETURNING stored.ctid, stored.* INTO counter;
+  counter.counters := key.counters;
+  counter.caller := key.caller;
+  counter.count := 0;
+  counter.held := 0;
+  counter.held_before := 0;
+  counter.period := this_period;
+  counter.ends := coalesce(demand.window_end, moment + demand.window_length);
+  counter.first_end := counter.ends;
+  counter.is_zoned := demand.window_end IS NOT NULL;
+  counter.window_id := demand.window_id;
+  -- A window whose start a caller can move is kept for longer, so that it stays open until then.
+  counter.dead_from :=
+    60000 + greatest(counter.ends, demand.window_start + demand.window_length);
+  counter.journaled := 0;
   RETURN counter;
 END $function$;
 
--- Returns the state of the counter that a demand would reach, as JSON; null for a new window.
-CREATE OR REPLACE FUNCTION llm_quota_standing(
-  demand llm_quota_demand, moment bigint, this_period bigint
-) RETURNS text LANGUAGE plpgsql AS $function$
-DECLARE
-  counter CONSTANT llm_quota_counter := llm_quota_find(demand, moment, this_period);
+-- Returns, for each key of an overflow counter, how many more callers its quota can have; null for
+-- all others, and without a cap.
+CREATE OR REPLACE FUNCTION llm_quota_callers_left(keys llm_quota_key[], cap bigint)
+RETURNS bigint[] LANGUAGE plpgsql AS $function$
 BEGIN
-  IF demand.window_length IS NOT NULL AND NOT llm_quota_is_open(counter.ends, demand, moment) THEN
-    RETURN 'null';
+  IF cap IS NULL THEN
+    RETURN NULL;
   END IF;
-  RETURN format('{%s}', llm_quota_state(counter, moment, this_period));
+  RETURN ARRAY(
+    SELECT CASE key.caller WHEN '"overflow"'
+      THEN cap - coalesce((llm_quota_callers_of(key.counters)).callers, 0) END
+    FROM unnest(keys) AS key
+  );
 END $function$;
+
+-- Returns how many callers a quota has, and the row that says so; null if there is none. The row
+-- changes often, and beside an old snapshot its old versions stay. An index has those of one key in
+-- the order of their places in the table, so the latest is found first from the end.
+CREATE OR REPLACE FUNCTION llm_quota_callers_of(quota text, OUT row_id tid, OUT callers bigint)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off AS $function$
+BEGIN
+  SELECT latest.ctid, latest.callers INTO row_id, callers FROM llm_quota_callers AS latest
+  WHERE latest.counters >= quota AND latest.counters <= quota
+  ORDER BY latest.counters DESC LIMIT 1;
+END $function$;
+
+-- Keeps llm_quota_callers, whoever opens or deletes counters: a statement has inserted or deleted
+-- the rows `changed` of llm_quota, or truncated it.
+CREATE OR REPLACE FUNCTION llm_quota_count_callers() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT AS $function$
+DECLARE
+  quota text;
+  change bigint;
+BEGIN
+  IF TG_OP = 'TRUNCATE' THEN
+    DELETE FROM llm_quota_callers;
+    RETURN NULL;
+  END IF;
+  FOR quota, change IN
+    SELECT changed.counters, CASE TG_OP WHEN 'INSERT' THEN count(*) ELSE -count(*) END
+    FROM changed WHERE changed.caller <> '"overflow"' GROUP BY changed.counters
+  LOOP
+    UPDATE llm_quota_callers AS stored SET callers = stored.callers + change
+    WHERE stored.ctid = (llm_quota_callers_of(quota)).row_id;
+    IF NOT FOUND THEN
+      INSERT INTO llm_quota_callers (counters, callers) VALUES (quota, change);
+    END IF;
+  END LOOP;
+  RETURN NULL;
+END $function$;
+IF NOT EXISTS (
+  SELECT FROM pg_trigger WHERE tgfoid = to_regproc('llm_quota_count_callers')
+) THEN
+  CREATE TRIGGER llm_quota_inserted AFTER INSERT ON llm_quota REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION llm_quota_count_callers();
+  CREATE TRIGGER llm_quota_deleted AFTER DELETE ON llm_quota REFERENCING OLD TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION llm_quota_count_callers();
+  CREATE TRIGGER llm_quota_truncated AFTER TRUNCATE ON llm_quota
+    FOR EACH STATEMENT EXECUTE FUNCTION llm_quota_count_callers();
+END IF;
 
 -- The rules of a counter (docs/rules.md), each of them once.
 
@@ -577,7 +641,9 @@ CREATE OR REPLACE FUNCTION llm_quota_state(
 ) RETURNS text LANGUAGE sql STABLE AS $function$
   SELECT format(
     '"count":%s,"held":%s,"rest":%s,"end":%s,"overflow":%s,"windowId":%s',
-    counter.count, llm_quota_held(counter, this_period),
+    counter.count,
+    CASE WHEN counter.ends IS NULL THEN counter.count
+      ELSE llm_quota_held(counter, this_period) END,
     coalesce((counter.ends - moment)::text, 'null'), coalesce(counter.ends::text, 'null'),
     coalesce(counter.caller = '"overflow"', false)::text, coalesce(counter.window_id, 0)
   )
@@ -610,6 +676,7 @@ BEGIN
   PERFORM llm_quota_write_down(stored, -stored.journaled, NULL) FROM llm_quota_counter AS stored
   WHERE llm_quota_lasts(stored.ends, stored.is_zoned, moment, wall_time);
   DELETE FROM llm_quota;
+  DELETE FROM llm_quota_callers;
   DELETE FROM llm_quota_places;
   DELETE FROM llm_quota_once;
   PERFORM setval('llm_quota_cleaned', 0);
@@ -674,7 +741,7 @@ BEGIN
 END $function$;
 
 -- The store looks for this function before its first decision.
-CREATE OR REPLACE FUNCTION llm_quota_version_9() RETURNS void LANGUAGE sql AS '';
+CREATE OR REPLACE FUNCTION llm_quota_version_10() RETURNS void LANGUAGE sql AS '';
 
 PERFORM set_config('search_path', outer_path, true);
 END $schema$;

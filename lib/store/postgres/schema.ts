@@ -5,7 +5,7 @@ import source from './schema.sql.js'
 
 export const defaultTable = 'llm_quota'
 // That of schema.sql.
-export const schemaVersion = 9
+export const schemaVersion = 10
 // The names of the functions are longer than the table's, and PostgreSQL cuts names after 63 bytes.
 const longestTableName = 48
 const tableAndSchema = /^(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+"|[^".]+)$/

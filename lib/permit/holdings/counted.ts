@@ -1,9 +1,9 @@
-import { unlimited } from '../store/counter.js'
-import { handedOver } from './hand-over.js'
-import type { HandedOverHolding } from './handed-over.js'
+import { unlimited } from '../../store/counter.js'
+import { handedOver } from '../handing-over/hand-over.js'
+import type { HandedOverHolding } from '../handing-over/handed-over.js'
 import type { Holding } from './holding.js'
-import type { QuotaOfRequest } from './quota-of-request.js'
-import type { Requester } from './requester.js'
+import type { QuotaOfRequest } from '../quota-of-request.js'
+import type { Requester } from '../requester.js'
 import { Tally } from './tally.js'
 
 /**

@@ -1,7 +1,7 @@
-import { required } from '../required.js'
-import type { QuotaCount, QuotaStore } from '../store/store.js'
-import type { QuotaTimers } from '../time-limit.js'
-import { wallClock } from '../wall-clock.js'
+import { required } from '../../required.js'
+import type { QuotaCount, QuotaStore } from '../../store/store.js'
+import type { QuotaTimers } from '../../time-limit.js'
+import { wallClock } from '../../wall-clock.js'
 
 /**
  * How long the first in a line waits at most until it asks again, in milliseconds: nothing else

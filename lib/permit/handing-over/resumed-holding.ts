@@ -1,13 +1,13 @@
 import timers from 'node:timers'
-import { logFailure } from '../log.js'
-import { unlimited } from '../store/counter.js'
-import { withTimeout } from '../time-limit.js'
-import { acquireBeyond } from './beyond.js'
+import { logFailure } from '../../log.js'
+import { unlimited } from '../../store/counter.js'
+import { withTimeout } from '../../time-limit.js'
+import { acquireBeyond } from '../holdings/beyond.js'
 import type { HandedOverHolding } from './handed-over.js'
-import type { Reportable } from './holding.js'
-import type { Quota } from './quota.js'
-import type { Requester } from './requester.js'
-import { publishSettlement, usedWithoutReport } from './usage.js'
+import type { Reportable } from '../holdings/holding.js'
+import type { Quota } from '../quota.js'
+import type { Requester } from '../requester.js'
+import { publishSettlement, usedWithoutReport } from '../holdings/usage.js'
 
 /** How long the end of a resumed permit waits for a store, in milliseconds. */
 const longestSettlement = 5000

@@ -1,4 +1,4 @@
-import type { HandedOverHolding } from './handed-over.js'
+import type { HandedOverHolding } from '../handing-over/handed-over.js'
 
 /** What a permit has of one quota, as far as a report needs it. */
 export interface Reportable {

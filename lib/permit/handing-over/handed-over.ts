@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { format, formatType, parameterError, type OptionError } from '../errors.js'
-import { isNatural, isObject } from '../option-checks.js'
+import { format, formatType, parameterError, type OptionError } from '../../errors.js'
+import { isNatural, isObject } from '../../option-checks.js'
 
 /** The form of the text. A text of another one is not read. */
 const version = 1

@@ -1,11 +1,11 @@
-import type { Caller } from '../caller/request-caller.js'
-import { logFailure } from '../log.js'
-import { required } from '../required.js'
-import type { Demand, Settled } from '../store/store.js'
+import type { Caller } from '../../caller/request-caller.js'
+import { logFailure } from '../../log.js'
+import { required } from '../../required.js'
+import type { Demand, Settled } from '../../store/store.js'
 import { acquireBeyond } from './beyond.js'
-import type { Quota } from './quota.js'
-import type { QuotaOfRequest } from './quota-of-request.js'
-import type { Requester } from './requester.js'
+import type { Quota } from '../quota.js'
+import type { QuotaOfRequest } from '../quota-of-request.js'
+import type { Requester } from '../requester.js'
 
 /** What the store is to count for a permit. */
 export interface Due {

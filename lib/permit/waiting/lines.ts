@@ -1,5 +1,5 @@
-import { required } from '../required.js'
-import type { QuotaCount } from '../store/store.js'
+import { required } from '../../required.js'
+import type { QuotaCount } from '../../store/store.js'
 import { Line, type LineTime, type Waiting } from './line.js'
 
 /**

@@ -1,7 +1,7 @@
-import { required } from '../required.js'
-import type { QuotaDecision } from './decision.js'
+import { required } from '../../required.js'
+import type { QuotaDecision } from '../decision.js'
 import type { HandedOverHolding } from './handed-over.js'
-import type { QuotaOfRequest } from './quota-of-request.js'
+import type { QuotaOfRequest } from '../quota-of-request.js'
 
 /** What decides whether a permit can be handed over. */
 interface PermitParts {

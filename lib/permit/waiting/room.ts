@@ -1,7 +1,7 @@
-import { required } from '../required.js'
-import type { Acquisition, QuotaCount } from '../store/store.js'
-import { decideBy, refusalAmong } from './decide.js'
-import type { QuotaOfRequest } from './quota-of-request.js'
+import { required } from '../../required.js'
+import type { Acquisition, QuotaCount } from '../../store/store.js'
+import { decideBy, refusalAmong } from '../decide.js'
+import type { QuotaOfRequest } from '../quota-of-request.js'
 
 /**
  * Whether a request waits for room: each quota that refuses it lets it wait, and can have room in

@@ -1,6 +1,6 @@
-import { unlimited } from '../store/counter.js'
-import { acquireFrom } from '../store/result-checks.js'
-import type { Acquisition, Demand, QuotaStore } from '../store/store.js'
+import { unlimited } from '../../store/counter.js'
+import { acquireFrom } from '../../store/result-checks.js'
+import type { Acquisition, Demand, QuotaStore } from '../../store/store.js'
 
 /** In which counter, and in which window, something is counted. */
 type Counter = Omit<Demand, 'limit' | 'least' | 'most' | 'isEstimate' | 'isWaiting'>

@@ -1,9 +1,9 @@
-import { placeChanges, type QuotaPlaceChange } from '../channels.js'
-import { logFailure } from '../log.js'
-import { required } from '../required.js'
+import { placeChanges, type QuotaPlaceChange } from '../../channels.js'
+import { logFailure } from '../../log.js'
+import { required } from '../../required.js'
 import type { Holding } from './holding.js'
-import type { QuotaOfRequest } from './quota-of-request.js'
-import type { Requester } from './requester.js'
+import type { QuotaOfRequest } from '../quota-of-request.js'
+import type { Requester } from '../requester.js'
 
 /** The place of a concurrent request, until its permit ends. */
 export class Place implements Holding {
