@@ -64,25 +64,52 @@ const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
   'peek of a place': (store) => store.peek(demand('alice', place())),
   list: (store) => store.list('default')
 }
-const unreadable = [null, 5, ['1 2 3 4'], '', 'OK', '1', 'x 2 3 4', '1 2.5 3 0', '1  3 0']
-const tooLarge = String(2 ** 53)
+const unreadable = [
+  null,
+  5,
+  '1000 1 1 0 60000 0 7',
+  [],
+  [1],
+  ['x', 2, 3, 4],
+  [1, 2.5, 3, 0],
+  [1, '', 3, 0],
+  [1, null, 3, 0]
+]
+const tooLarge = 2 ** 53
 // The period, and what was decided on a demand: what was granted, its count, and a window.
-const decided = '1000 1 1 0 60000 0 7'
+const decided = [1_000, 1, 1, 0, 60_000, 0, 7]
 // The period, and a count.
-const standing = '1000 5 3 59000 0'
+const standing = [1_000, 5, 3, 59_000, 0]
 const invalid: Record<string, unknown[]> = {
   acquire: [
     ...unreadable,
-    '1000',
-    '1000 1 1 0 60000 0',
-    `${decided} 0`,
-    '1000 -2 1 0 60000 0 7',
-    '1000 1 1 0 60000 2 7',
-    `1000 1 ${tooLarge} 0 60000 0 7`
+    [1_000],
+    [1_000, 1, 1, 0, 60_000, 0],
+    [...decided, 0],
+    [1_000, -2, 1, 0, 60_000, 0, 7],
+    [1_000, 1, -1, 0, 60_000, 0, 7],
+    [1_000, 1, 1, 0, 60_000, 2, 7],
+    [1_000, 1, tooLarge, 0, 60_000, 0, 7]
   ],
-  peek: [...unreadable, '1000 5 3 59000 2', `1000 ${tooLarge} 3 59000 0`, `${standing} 0`],
-  inspect: [null, '1', [], ['0'], ['x', '1'], ['0', ''], ['0', 'x'], ['0', '-1'], ['0', '1', '2']],
-  'peek of a place': [...unreadable, '1000 1 1 0'],
+  peek: [
+    ...unreadable,
+    [1_000, 5, 3, 59_000, 2],
+    [1_000, tooLarge, 3, 59_000, 0],
+    [...standing, 0]
+  ],
+  inspect: [
+    null,
+    '1',
+    [],
+    ['0'],
+    ['x', 1],
+    [null, 1],
+    ['0', ''],
+    ['0', 'x'],
+    ['0', -1],
+    ['0', 1, 2]
+  ],
+  'peek of a place': [...unreadable, [1_000, 1, 1, 0]],
   list: [
     null,
     'OK',
@@ -92,10 +119,10 @@ const invalid: Record<string, unknown[]> = {
     ['1x'],
     [null],
     ['0', 'alice'],
-    ['0', 'alice', '1 0 60000'],
-    ['0', 'alice', 'x 0 60000 0'],
-    ['0', 'alice', '1 0 60000 0 0'],
-    ['0', 'alice', '1 0 60000 0', 'bob']
+    ['0', 'alice', 1, 0, 60_000],
+    ['0', 'alice', 'x', 0, 60_000, 0],
+    ['0', 'alice', 1, 0, 60_000, 0, 0],
+    ['0', 'alice', 1, 0, 60_000, 0, 'bob']
   ]
 }
 
@@ -124,7 +151,7 @@ t.test('the time of a call is that of the server, or of the clock of the store',
       [_cursor, time]: readonly (string | Buffer)[]
     ) => {
       sent.push(time)
-      return ['0', 'alice', '3 2 60000 0']
+      return ['0', 'alice', 3, 2, 60_000, 0]
     }
     const client = { evaluateSource, evaluateDigest: async () => null }
     t.same(await new RedisQuotaStore({ client, ...options }).list('default'), {
@@ -218,10 +245,12 @@ for (const [name, { replies, error: expected }] of Object.entries(errorReplies))
   })
 }
 
-t.test('a text is accepted in every form that clients return', async (t) => {
-  for (const form of [String, Buffer.from]) {
-    const acquired = (reply: string) => acquireOne(storeThatReads(form(reply)), 'alice')
-    matchExactly(t, await acquired(`1000 3 5 4 59999 1 ${2 ** 51}`), {
+t.test('an integer is accepted in every form that clients return', async (t) => {
+  const inBuffer = (number: number) => Buffer.from(String(number))
+  for (const form of [Number, String, BigInt, inBuffer]) {
+    const store = (reply: number[]) => storeThatReads(reply.map((number) => form(number)))
+    const acquired = (reply: number[]) => acquireOne(store(reply), 'alice')
+    matchExactly(t, await acquired([1_000, 3, 5, 4, 59_999, 1, 2 ** 51]), {
       admitted: true,
       granted: 3,
       count: 5,
@@ -229,7 +258,7 @@ t.test('a text is accepted in every form that clients return', async (t) => {
       windowRemaining: 59_999,
       overflow: true
     })
-    matchExactly(t, await acquired('1000 -1 4 0 1 0 7'), {
+    matchExactly(t, await acquired([1_000, -1, 4, 0, 1, 0, 7]), {
       admitted: false,
       granted: 0,
       count: 4,
@@ -237,8 +266,8 @@ t.test('a text is accepted in every form that clients return', async (t) => {
       windowRemaining: 1,
       overflow: false
     })
-    t.equal(await storeThatReads(form('1000 -1')).peek(demand('alice')), null)
-    t.match(await storeThatReads(form(standing)).peek(demand('alice')), { count: 5, held: 3 })
+    t.equal(await store([1_000, -1]).peek(demand('alice')), null)
+    t.match(await store(standing).peek(demand('alice')), { count: 5, held: 3 })
   }
 })
 

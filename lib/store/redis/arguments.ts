@@ -1,4 +1,4 @@
-import { counterRetention } from '../counter.js'
+import { counterRetention, unlimited } from '../counter.js'
 import type { Call, NamedPlace, RequestOfCall } from '../shared/driver.js'
 import { overflowRow, storedName } from '../shared/stored-names.js'
 import type { Demand } from '../store.js'
@@ -95,8 +95,8 @@ export class DecideArguments {
     for (const demand of demands) {
       const { limit, least, most, isEstimate, start, end } = demand
       const unit = 1 + demands.findIndex((other) => other.unit === demand.unit)
-      numbers.push(...this.#positionOf(demand))
-      numbers.push(limit, least, most, unit, Number(isEstimate), start ?? none, end ?? none)
+      numbers.push(...this.#positionOf(demand), limit === unlimited ? Infinity : limit)
+      numbers.push(least, most, unit, Number(isEstimate), start ?? none, end ?? none)
     }
     return numbers
   }

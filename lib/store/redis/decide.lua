@@ -11,19 +11,21 @@
 -- are read below. Then ARGV has, in the order in which arguments.ts writes them, the rows of each
 -- quota, and the names of places: of each that is freed, of each that is renewed, and for each
 -- request that takes places.
--- Returns numbers with spaces between them: the period; for each settlement that is applied once, 1
--- if it was, else 0; for each demand what was granted (-1 if it has no room), its count, and the id
--- of its window; for each standing its count, or -1 if its window is over. A count is four numbers:
--- what is counted; what is held; how long the window stays open or, in a time zone, when it ends
--- (of no meaning for places); and whether it is of the overflow counter (1 or 0).
+-- Returns numbers: the period; for each settlement that is applied once, 1 if it was, else 0; for
+-- each demand what was granted (-1 if it has no room), its count, and the id of its window; for
+-- each standing its count, or -1 if its window is over. A count is four numbers: what is counted;
+-- what is held; how long the window stays open or, in a time zone, when it ends (of no meaning for
+-- places); and whether it is of the overflow counter (1 or 0).
+--
+-- Each function costs each call a thousand instructions, used or not, so there are few.
 local NUMBERS = ARGV[1]
 local MINUTE = 60000 -- how much longer than needed a key can stay, so that this is rarely set
+local EXACT = 2 ^ 52 -- from here on, a client can round an integer, so it is returned as a text
 local format, max, min, unpackNumbers = string.format, math.max, math.min, struct.unpack
 
 local time, periodLength, placeDuration, nextWindowId, cap, quotaCount, freedCount, renewedCount,
   settlementCount, requestCount, standingCount, at = unpackNumbers('ddddddddddd', NUMBERS)
-local date = nowFrom(-1)
-local now = time < 0 and date or time
+local now = time < 0 and serverTime or time
 local period, placesEnd = math.floor(now / periodLength), now + placeDuration
 -- How many rows are looked at together, to find dead ones: many with a cap, since there a caller is
 -- counted on the overflow counter for as long as none is found.
@@ -42,7 +44,10 @@ end
 -- Reads the places of a caller as a counter of those that have not ended, which is always open. A
 -- clock that is set back keeps none for longer than a place lasts.
 local function readPlaces (text)
-  local places, count, state = unpackPlaces(text), 0, text and READ or NEW
+  local count, state, places, _ = 0, NEW, {}
+  if text then
+    state, _, places = READ, cmsgpack.unpack_one(text, PLACES_AT)
+  end
   for name, ends in pairs(places) do
     if ends <= now then
       places[name] = nil
@@ -53,14 +58,8 @@ local function readPlaces (text)
   end
   return {
     places = places, deadFrom = placesEnd, count = count, held = UNLIMITED, heldBefore = 0,
-    ends = placesEnd, id = 0, isZoned = false, state = state
+    ends = placesEnd, id = 0, state = state
   }
-end
-
-local function free (counter, name)
-  if not counter.places[name] then return end
-  counter.places[name] = nil
-  counter.count, counter.state = counter.count - 1, max(counter.state, CHANGED)
 end
 
 -- Takes or renews a place.
@@ -81,25 +80,33 @@ for position = 1, quotaCount do
     if window > 0 then counters[row] = readCounter(counters[row], now, period, window)
     else counters[row] = readPlaces(counters[row]) end
   end
-  local overflow, free = counters[overflowRow], UNLIMITED
+  local quota = { key = key, rowsAt = nameAt, window = window, keep = keep, counters = counters }
+  local overflow = counters[overflowRow]
   if overflow then
-    free = cap - call('HLEN', key) + (overflow.state == NEW and 0 or 1)
+    local free = cap - call('HLEN', key) + (overflow.state == NEW and 0 or 1)
     if free <= 0 then free = free + #findDead(key) end
+    quota.overflow, quota.free = overflow, free
   end
-  quotas[position] = {
-    key = key, rowsAt = nameAt, window = window, keep = keep, counters = counters,
-    overflow = overflow or false, free = free
-  }
+  quotas[position] = quota
   nameAt = nameAt + rowCount
 end
 
--- Free and renew places, in this order.
-for index = 1, freedCount + renewedCount do
+-- Free places, then renew others.
+for _ = 1, freedCount do
   local position, row
   position, row, at = unpackNumbers('dd', NUMBERS, at)
   nameAt = nameAt + 1
-  local change = index <= freedCount and free or hold
-  change(quotas[position].counters[row], ARGV[nameAt])
+  local counter, name = quotas[position].counters[row], ARGV[nameAt]
+  if counter.places[name] then
+    counter.places[name] = nil
+    counter.count, counter.state = counter.count - 1, max(counter.state, CHANGED)
+  end
+end
+for _ = 1, renewedCount do
+  local position, row
+  position, row, at = unpackNumbers('dd', NUMBERS, at)
+  nameAt = nameAt + 1
+  hold(quotas[position].counters[row], ARGV[nameAt])
 end
 
 -- Settle: only the window that has counted changes, and what is held of the `settled` period.
@@ -113,7 +120,7 @@ for _ = 1, settlementCount do
   local isApplied = counter.id == windowId
   if isOnce == 1 then
     keyAt = keyAt + 1
-    local key, isOpen = KEYS[keyAt], counter.ends > (counter.isZoned and date or now)
+    local key, isOpen = KEYS[keyAt], counter.ends > (counter.isZoned and serverTime or now)
     isApplied = isApplied and isOpen and not remembered[key] and call('EXISTS', key) == 0
     if isApplied then remembered[key] = quota.keep end
     reply[#reply + 1] = isApplied and 1 or 0
@@ -141,33 +148,28 @@ end
 
 -- Opens a window. The counter is dead a minute after it is over, by the server's clock, too.
 local function open (quota, counter, ends)
-  if counter.state == NEW and counter ~= quota.overflow then quota.free = quota.free - 1 end
+  if counter.state == NEW and quota.overflow and counter ~= quota.overflow then
+    quota.free = quota.free - 1
+  end
   counter.id, nextWindowId = nextWindowId, nextWindowId + 1
   counter.isZoned, counter.state = ends > 0, OPENED
   counter.ends, counter.deadFrom = now + quota.window, now + quota.keep
   if ends > 0 then
-    counter.ends, counter.deadFrom = ends, max(counter.deadFrom, now + ends - date + MINUTE)
+    counter.ends, counter.deadFrom = ends, max(counter.deadFrom, now + ends - serverTime + MINUTE)
   end
   counter.count, counter.held, counter.heldBefore = 0, 0, 0
 end
 
--- Returns how much more than what is counted fits beside it.
-local function roomOf (counter, limit)
-  return limit == UNLIMITED and UNLIMITED or limit - counter.count
+local function addCount (quota, counter)
+  local last, count, held = #reply, counter.count, heldOf(counter)
+  if count >= EXACT then count, held = format('%d', count), format('%d', held) end
+  reply[last + 1], reply[last + 2] = count, held
+  reply[last + 3] = counter.isZoned and counter.ends or counter.ends - now
+  reply[last + 4] = counter == quota.overflow and 1 or 0
 end
 
-local function count (counter, granted, isEstimate)
-  counter.count = min(counter.count + granted, UNLIMITED)
-  if isEstimate == 1 then counter.held = counter.held + granted end
-  counter.state = max(counter.state, CHANGED)
-end
-
-local function countOf (quota, counter)
-  local leftOrEnd = counter.isZoned and counter.ends or counter.ends - now
-  return counter.count, heldOf(counter), leftOrEnd, counter == quota.overflow and 1 or 0
-end
-
--- Decide on the requests: first whether all demands have room, then what is granted.
+-- Decide on the requests: first whether all demands have room, then what is granted. A limit that
+-- always has room is infinite.
 local leastOfUnit = {}
 for _ = 1, requestCount do
   local size, hasPlaces
@@ -180,7 +182,7 @@ for _ = 1, requestCount do
     local quota = quotas[position]
     local counter = counterOf(quota, row)
     if isOver(counter, starts, ends) then open(quota, counter, ends) end
-    local room = roomOf(counter, limit)
+    local room = limit - counter.count
     if room < least or room < 1 then isAdmitted = false end
     -- What the demands of one unit would be granted alone bounds each of them. A unit is the
     -- position of its first demand.
@@ -195,17 +197,22 @@ for _ = 1, requestCount do
       unpackNumbers('ddddddddd', NUMBERS, at)
     local quota = quotas[position]
     local counter = counterOf(quota, row)
-    local room, granted = roomOf(counter, limit), 0
+    local room, granted = limit - counter.count, 0
     if isAdmitted then
       granted = leastOfUnit[unit] > least and leastOfUnit[unit] or least
-      if counter.places then hold(counter, ARGV[nameAt])
-      else count(counter, granted, isEstimate) end
+      if counter.places then
+        hold(counter, ARGV[nameAt])
+      else
+        counter.count = min(counter.count + granted, UNLIMITED)
+        if isEstimate == 1 then counter.held = counter.held + granted end
+        if counter.state == READ then counter.state = CHANGED end
+      end
     elseif room < least or room < 1 then
       granted = -1
     end
-    local counted, held, leftOrEnd, isOverflow = countOf(quota, counter)
-    reply[#reply + 1] =
-      format('%d %d %d %d %d %d', granted, counted, held, leftOrEnd, isOverflow, counter.id)
+    reply[#reply + 1] = granted < EXACT and granted or format('%d', granted)
+    addCount(quota, counter)
+    reply[#reply + 1] = counter.id
   end
 end
 
@@ -215,45 +222,40 @@ for _ = 1, standingCount do
   position, row, starts, ends, at = unpackNumbers('dddd', NUMBERS, at)
   local quota = quotas[position]
   local counter = counterOf(quota, row)
-  if isOver(counter, starts, ends) then reply[#reply + 1] = '-1'
-  else reply[#reply + 1] = format('%d %d %d %d', countOf(quota, counter)) end
-end
-
--- Removes dead rows as Redis removes expired keys: goes on while most of those drawn are dead.
-local function removeDead (key)
-  for _ = 1, PAGE / lookedAt do
-    local dead = findDead(key)
-    if #dead > 0 then call('HDEL', key, unpack(dead)) end
-    if #dead < lookedAt / 2 then return end
-  end
-end
-
-local function textOf (counter)
-  if counter.places then return packPlaces(counter.places) end
-  return struct.pack(COUNTER, counter.deadFrom, counter.count, counter.held, counter.heldBefore,
-    period, counter.ends, counter.id, counter.isZoned and 1 or 0)
+  if isOver(counter, starts, ends) then reply[#reply + 1] = -1
+  else addCount(quota, counter) end
 end
 
 -- Write the rows, and see that their keys expire. Those of callers without places go last.
 for _, quota in ipairs(quotas) do
-  local kept, last, keepFor = { 'HSET', quota.key }, 2, 0
-  local gone = { 'HDEL', quota.key }
+  local key, rowsAt, keepFor = quota.key, quota.rowsAt, 0
+  local kept, last, gone = { 'HSET', key }, 2, { 'HDEL', key }
   for row, counter in ipairs(quota.counters) do
-    local name = ARGV[quota.rowsAt + row]
     if counter.places and counter.count == 0 then
-      if counter.state ~= NEW then gone[#gone + 1] = name end
+      if counter.state ~= NEW then gone[#gone + 1] = ARGV[rowsAt + row] end
     elseif counter.state >= CHANGED then
-      kept[last + 1], kept[last + 2] = name, textOf(counter)
+      kept[last + 1] = ARGV[rowsAt + row]
+      if counter.places then
+        kept[last + 2] = struct.pack(DEAD_FROM, counter.deadFrom) .. cmsgpack.pack(counter.places)
+      else
+        kept[last + 2] = struct.pack(COUNTER, counter.deadFrom, counter.count, counter.held,
+          counter.heldBefore, period, counter.ends, counter.id, counter.isZoned and 1 or 0)
+      end
       last = last + 2
       if counter.state == OPENED then keepFor = max(keepFor, counter.deadFrom - now) end
     end
   end
   if last > 2 then call(unpack(kept)) end
   if keepFor > 0 then
-    if call('PTTL', quota.key) < keepFor then call('PEXPIRE', quota.key, keepFor + MINUTE) end
-    removeDead(quota.key)
+    if call('PTTL', key) < keepFor then call('PEXPIRE', key, keepFor + MINUTE) end
+    -- Removes dead rows as Redis removes expired keys: goes on while most of those drawn are dead.
+    for _ = 1, PAGE / lookedAt do
+      local dead = findDead(key)
+      if #dead > 0 then call('HDEL', key, unpack(dead)) end
+      if #dead < lookedAt / 2 then break end
+    end
   end
   if #gone > 2 then call(unpack(gone)) end
 end
 for key, keepFor in pairs(remembered) do call('SET', key, '', 'PX', keepFor) end
-return table.concat(reply, ' ')
+return reply

@@ -8,11 +8,12 @@
 --
 -- Returns the cursor of the next page, 0 if this is the last one, and how many callers there are.
 local countersKey, placesKey, cursor, overflowRow = KEYS[1], KEYS[2], ARGV[1], ARGV[3]
-local now = nowFrom(tonumber(ARGV[2]))
+local time = tonumber(ARGV[2])
+local now = time < 0 and serverTime or time
 local rows = call('HLEN', countersKey)
-if rows > 0 then return { '0', tostring(rows - call('HEXISTS', countersKey, overflowRow)) } end
+if rows > 0 then return { '0', rows - call('HEXISTS', countersKey, overflowRow) } end
 local page, count = call('HSCAN', placesKey, cursor, 'COUNT', PAGE), 0
 for index = 2, #page[2], 2 do
   if struct.unpack(DEAD_FROM, page[2][index]) > now then count = count + 1 end
 end
-return { page[1], tostring(count) }
+return { page[1], count }

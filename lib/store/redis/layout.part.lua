@@ -4,12 +4,9 @@ local UNLIMITED = 9007199254740991 -- the greatest count, and the limit that alw
 local PAGE = 1000 -- how many rows a script looks at, or removes, at most
 local call = redis.call
 
--- Returns the time of the store's own clock, or that of the server if it is negative.
-local function nowFrom (time)
-  if time >= 0 then return time end
-  local server = call('TIME')
-  return server[1] * 1000 + math.floor(server[2] / 1000)
-end
+-- The time of the server's clock, a text of seconds and one of microseconds.
+local serverSeconds, serverMicroseconds = unpack(call('TIME'))
+local serverTime = serverSeconds * 1000 + math.floor(serverMicroseconds / 1000)
 
 -- A counter: from when on it is dead; what is counted; what is held of a period, and of the one
 -- before; that period; when the window ends; its id; and whether it is that of a time zone.
@@ -46,19 +43,6 @@ local function heldOf (counter)
   return held < counter.count and held or counter.count
 end
 
--- The places of a caller: when the latest ends, from when on the row is dead; then the end of each
--- place by its name, in MessagePack.
-local ENDS_AT = 8 -- how many bytes stand before the ends
-
--- Returns the end of each place by its name; none without a text.
-local function unpackPlaces (text)
-  if not text then return {} end
-  local _, ends = cmsgpack.unpack_one(text, ENDS_AT)
-  return ends
-end
-
-local function packPlaces (ends)
-  local latest = 0
-  for _, placeEnds in pairs(ends) do latest = math.max(latest, placeEnds) end
-  return struct.pack(DEAD_FROM, latest) .. cmsgpack.pack(ends)
-end
+-- The places of a caller: from when on it is dead, at the latest when a place would end that was
+-- taken as it was written; then the end of each place by its name, in MessagePack.
+local PLACES_AT = 8 -- how many bytes stand before them

@@ -7,17 +7,18 @@
 -- overflow counter.
 --
 -- Returns the cursor of the next page, 0 if this is the last one. Then for each caller its row, and
--- numbers with spaces between them: what is counted; what is held; how long the window stays open
--- (0 in a time zone); and when it ends since the epoch (0 if not in a time zone). Both are 0 for
--- places.
+-- four numbers: what is counted; what is held; how long the window stays open (0 in a time zone);
+-- and when it ends since the epoch (0 if not in a time zone). The last two are 0 for places.
 local countersKey, placesKey, cursor, overflowRow = KEYS[1], KEYS[2], ARGV[1], ARGV[5]
-local now, date, periodLength = nowFrom(tonumber(ARGV[2])), tonumber(ARGV[3]), tonumber(ARGV[4])
+local time, date, periodLength = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local now = time < 0 and serverTime or time
 local period = math.floor(now / periodLength)
 local reply = {}
 
-local function add (row, count, held, left, ends)
+-- Texts, because a client can round an integer.
+local function add (row, ...)
   reply[#reply + 1] = row
-  reply[#reply + 1] = string.format('%d %d %d %d', count, held, left, ends)
+  for _, number in ipairs({ ... }) do reply[#reply + 1] = string.format('%d', number) end
 end
 
 local function addCounter (row, text)
@@ -29,8 +30,8 @@ local function addCounter (row, text)
 end
 
 local function addPlaces (row, text)
-  local count = 0
-  for _, ends in pairs(unpackPlaces(text)) do
+  local count, _, places = 0, cmsgpack.unpack_one(text, PLACES_AT)
+  for _, ends in pairs(places) do
     if ends > now then count = count + 1 end
   end
   if count > 0 then add(row, count, count, 0, 0) end

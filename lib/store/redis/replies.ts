@@ -3,39 +3,35 @@ import type { Call, Decided, Reply } from '../shared/driver.js'
 import { unstoredName } from '../shared/stored-names.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount } from '../store.js'
 
-/** Reads the numbers of a reply, which are integers of at least 0, one after the other. */
-class NumberReader {
+/** Reads the values of a reply, which is a list, one after the other. */
+class ReplyReader {
   readonly #reply: unknown
-  readonly #texts: readonly string[]
+  readonly #values: readonly unknown[]
   #position = 0
 
-  /** @param reply Numbers with spaces between them, as a string or a Buffer. */
   constructor (reply: unknown) {
+    if (!Array.isArray(reply)) throw unexpected(reply)
     this.#reply = reply
-    const isText = typeof reply === 'string' || reply instanceof Buffer
-    const text = isText ? String(reply) : ''
-    this.#texts = /^[-\d ]*$/.test(text) ? text.split(' ') : []
+    this.#values = reply
   }
 
+  get hasMore (): boolean {
+    return this.#position < this.#values.length
+  }
+
+  /** Returns an integer of at least 0. */
   next (): number {
-    const text = this.#texts[this.#position]
-    this.#position += 1
-    const number = Number(text)
-    const isMissing = text === undefined || text === ''
-    if (isMissing || number < 0 || !Number.isSafeInteger(number)) throw unexpected(this.#reply)
+    const number = this.nextOrNull()
+    if (number === null) throw unexpected(this.#reply)
     return number
   }
 
-  /** Returns null for -1. */
+  /** Returns an integer of at least 0, or null for -1. */
   nextOrNull (): number | null {
-    return this.isNull() ? null : this.next()
-  }
-
-  /** Whether -1 follows, which is then read. */
-  isNull (): boolean {
-    if (this.#texts[this.#position] !== '-1') return false
-    this.#position += 1
-    return true
+    const number = numberOf(this.#nextValue())
+    if (number === -1) return null
+    if (!Number.isSafeInteger(number) || number < 0) throw unexpected(this.#reply)
+    return number
   }
 
   boolean (): boolean {
@@ -44,15 +40,43 @@ class NumberReader {
     return number === 1
   }
 
+  /** Returns a text, which a client can return as a Buffer. */
+  text (): string {
+    return String(this.#nextValue())
+  }
+
+  /** Returns the cursor of the next page, null after the last one. */
+  cursor (): string | null {
+    const cursor = this.text()
+    if (!/^\d+$/.test(cursor)) throw unexpected(this.#reply)
+    return cursor === '0' ? null : cursor
+  }
+
   /** Throws unless all has been read. */
   end (): void {
-    if (this.#position !== this.#texts.length) throw unexpected(this.#reply)
+    if (this.hasMore) throw unexpected(this.#reply)
   }
+
+  #nextValue (): unknown {
+    if (!this.hasMore) throw unexpected(this.#reply)
+    const value = this.#values[this.#position]
+    this.#position += 1
+    return value
+  }
+}
+
+/** Returns the number that a client has made of an integer or a text; NaN if it is none. */
+function numberOf (value: unknown): number {
+  if (typeof value === 'number') return value
+  if (typeof value === 'bigint') return Number(value)
+  const isText = typeof value === 'string' || value instanceof Buffer
+  const text = isText ? String(value) : ''
+  return text === '' ? NaN : Number(text)
 }
 
 /** Reads the reply of decide.lua. */
 export function readReply (reply: unknown, call: Call): Reply {
-  const reader = new NumberReader(reply)
+  const reader = new ReplyReader(reply)
   const period = reader.next()
   const applied = call.settlements.map(({ once }) => once === null || reader.boolean())
   const decided = call.requests.map(({ demands }) =>
@@ -63,22 +87,24 @@ export function readReply (reply: unknown, call: Call): Reply {
   return { period, applied, decided, standings }
 }
 
-function readDecided (reader: NumberReader, demand: Demand): Decided {
+function readDecided (reader: ReplyReader, demand: Demand): Decided {
   const granted = reader.nextOrNull()
-  const count = readCount(reader, demand)
+  const count = readCount(reader, demand, reader.next())
   const windowId = reader.next()
   return { admitted: granted !== null, granted: granted ?? 0, ...count, windowId }
 }
 
-function readStanding (reader: NumberReader, demand: Demand): QuotaCount | null {
-  return reader.isNull() ? null : readCount(reader, demand)
+function readStanding (reader: ReplyReader, demand: Demand): QuotaCount | null {
+  const count = reader.nextOrNull()
+  return count === null ? null : readCount(reader, demand, count)
 }
 
+/** @param count What is counted, which was already read. */
 function readCount (
-  reader: NumberReader,
-  { window, end }: Demand
+  reader: ReplyReader,
+  { window, end }: Demand,
+  count: number
 ): QuotaCount & { readonly overflow: boolean } {
-  const count = reader.next()
   const held = reader.next()
   const leftOrEnd = reader.next()
   const overflow = reader.boolean()
@@ -89,19 +115,16 @@ function readCount (
 
 /** Reads the reply of list.lua. */
 export function readPage (reply: unknown): CallerPage {
-  const { cursor, values } = readCursor(reply)
-  if (values.length % 2 === 1) throw unexpected(reply)
+  const reader = new ReplyReader(reply)
+  const cursor = reader.cursor()
   const callers: CallerCount[] = []
-  for (let index = 0; index < values.length; index += 2) {
-    const reader = new NumberReader(values[index + 1])
+  while (reader.hasMore) {
+    const callerKey = unstoredName(reader.text())
     const count = reader.next()
     const held = reader.next()
     const left = reader.next()
     const end = reader.next()
-    reader.end()
-    const windowRemaining = left === 0 ? null : left
-    const callerKey = unstoredName(String(values[index]))
-    const caller = { callerKey, count, held, windowRemaining }
+    const caller = { callerKey, count, held, windowRemaining: left === 0 ? null : left }
     callers.push(end === 0 ? caller : { ...caller, end })
   }
   return { callers, cursor }
@@ -109,21 +132,11 @@ export function readPage (reply: unknown): CallerPage {
 
 /** Reads the reply of inspect.lua. */
 export function readCallers (reply: unknown): { count: number; cursor: string | null } {
-  const { cursor, values: [text, ...others] } = readCursor(reply)
-  if (others.length > 0) throw unexpected(reply)
-  const reader = new NumberReader(text)
+  const reader = new ReplyReader(reply)
+  const cursor = reader.cursor()
   const count = reader.next()
   reader.end()
   return { count, cursor }
-}
-
-/** Reads a list with the cursor of the next page, null after the last one, and other values. */
-function readCursor (reply: unknown): { cursor: string | null; values: readonly unknown[] } {
-  if (!Array.isArray(reply)) throw unexpected(reply)
-  const [first, ...values]: readonly unknown[] = reply
-  const cursor = String(first)
-  if (!/^\d+$/.test(cursor)) throw unexpected(reply)
-  return { cursor: cursor === '0' ? null : cursor, values }
 }
 
 function unexpected (reply: unknown): TypeError {
