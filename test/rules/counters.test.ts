@@ -1,18 +1,10 @@
 // docs/rules.md, "Store": a window, and what a memory store has beside the rules of every store,
 // which are checked in test/stores.
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { MemoryQuotaStore, type Acquisition } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 import { demand, estimate, place } from '../support/demands.js'
-
-setFlagsFromString('--expose-gc')
-const collect: () => void = runInNewContext('gc')
-function heap (): number {
-  collect()
-  return process.memoryUsage().heapUsed
-}
+import { heapUsed } from '../support/heap.js'
 
 /** Acquires one request of a caller, or a place of one. */
 function acquire (store: MemoryQuotaStore, callerKey: string, window: number | null = 60_000) {
@@ -76,15 +68,15 @@ t.test(
     const callers = Array.from({ length: 10_000 }, (_, caller) => `caller ${caller}`)
     const clock = new VirtualClock()
     const store = new MemoryQuotaStore({ clock: clock.now })
-    const empty = heap()
+    const empty = heapUsed()
     for (const caller of callers) acquire(store, caller)
     const places = callers.map((caller) => acquire(store, caller, null))
-    const full = heap()
+    const full = heapUsed()
     clock.advance(120_000)
     acquire(store, 'somebody')
     settleAll(store, places)
     places.length = 0
-    const left = heap()
+    const left = heapUsed()
     // Each of both takes more than a quarter.
     t.ok(
       left - empty < (full - empty) / 5,

@@ -1,13 +1,12 @@
 // docs/rules.md, "Waiting": who is next in a line, and who finds no place in it. Without stores, in
 // virtual time.
 import { setImmediate as turn } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import type { Waiting } from '../../lib/permit/waiting/line.js'
 import { Lines } from '../../lib/permit/waiting/lines.js'
 import type { QuotaCount } from '../../lib/store/store.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { heapUsed } from '../support/heap.js'
 import { setWallClock } from '../support/time.js'
 
 /** A counter with so much room, and the requests that wait for it. */
@@ -262,10 +261,3 @@ t.test('nothing is left behind by 20,000 requests that have waited', async (t) =
   t.equal(counter.lines.lineOf('counter'), undefined)
   t.ok(heapUsed() - before < 600_000, 'thirty bytes for each at most')
 })
-
-/** Returns the bytes of all objects that are still needed. */
-function heapUsed (): number {
-  setFlagsFromString('--expose-gc')
-  runInNewContext('gc')()
-  return process.memoryUsage().heapUsed
-}

@@ -14,25 +14,18 @@ import { published } from '../support/published.js'
 import { createServer, fromOrganisation } from '../support/server.js'
 import { setWallClock, virtualPerformance } from '../support/time.js'
 
-// When a day, week or month of a time zone begins and ends, in UTC.
+// When a day, week or month of a time zone begins and ends, in UTC. Days, weeks and months
+// around other changes of the clocks are in every-window.test.ts.
 const windows: [what: string, limit: string, timeZone: string, begin: string, end: string][] = [
   ['a day of UTC', 'perDay', 'UTC', '2026-11-24T00:00Z', '2026-11-25T00:00Z'],
-  ['a day of 23 hours', 'perDay', 'Europe/Berlin', '2026-03-28T23:00Z', '2026-03-29T22:00Z'],
-  ['a day of 25 hours', 'perDay', 'Europe/Berlin', '2026-10-24T22:00Z', '2026-10-25T23:00Z'],
   ['a day without midnight', 'perDay', 'America/Havana', '2026-03-08T05:00Z', '2026-03-09T04:00Z'],
-  ['the day before none', 'perDay', 'Pacific/Apia', '2011-12-29T10:00Z', '2011-12-30T10:00Z'],
-  ['the day after none', 'perDay', 'Pacific/Apia', '2011-12-30T10:00Z', '2011-12-31T10:00Z'],
   ['a day at 45 minutes', 'perDay', 'Pacific/Chatham', '2026-04-04T10:15Z', '2026-04-05T11:15Z'],
   ['a day of 27 hours', 'perDay', 'Antarctica/Casey', '2018-03-10T13:00Z', '2018-03-11T16:00Z'],
   ['a day of 21 hours', 'perDay', 'Antarctica/Casey', '2016-10-21T16:00Z', '2016-10-22T13:00Z'],
   ['an early day', 'perDay', 'Pacific/Kiritimati', '2026-11-23T10:00Z', '2026-11-24T10:00Z'],
   ['a week from Monday', 'perWeek', 'UTC', '2026-11-23T00:00Z', '2026-11-30T00:00Z'],
   ['a week of two years', 'perWeek', 'Asia/Tokyo', '2026-12-27T15:00Z', '2027-01-03T15:00Z'],
-  ['a week of 167 hours', 'perWeek', 'Europe/Berlin', '2026-03-22T23:00Z', '2026-03-29T22:00Z'],
-  ['a week of 169 hours', 'perWeek', 'Europe/Berlin', '2026-10-18T22:00Z', '2026-10-25T23:00Z'],
-  ['a leap February', 'perMonth', 'UTC', '2028-02-01T00:00Z', '2028-03-01T00:00Z'],
-  ['a month in spring', 'perMonth', 'Europe/Berlin', '2026-02-28T23:00Z', '2026-03-31T22:00Z'],
-  ['a month in autumn', 'perMonth', 'Europe/Berlin', '2026-09-30T22:00Z', '2026-10-31T23:00Z']
+  ['a leap February', 'perMonth', 'UTC', '2028-02-01T00:00Z', '2028-03-01T00:00Z']
 ]
 
 /** A memory store that notes when the window of each demand begins and ends. */

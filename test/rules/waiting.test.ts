@@ -14,6 +14,7 @@ import {
 } from '../../lib/index.js'
 import { quotaMetricsPlugin } from '../../lib/metrics.js'
 import { assertQuotaOptions } from '../../lib/start/plugin-checks.js'
+import { demand, place } from '../support/demands.js'
 import { Gate } from '../support/gate.js'
 import { until } from '../support/until.js'
 import { createWaitingServer } from '../support/waiting-server.js'
@@ -29,19 +30,11 @@ function slots (concurrent: number, wait: NonNullable<QuotaDefinition['wait']>):
 type Host = Awaited<ReturnType<typeof createWaitingServer>>
 
 /** What the store is asked for a place. */
-const placeOf = (caller: string): Demand => ({
-  counters: 'slots.concurrent',
-  callerKey: callerKey(localAuthentication(caller)) ?? '',
-  limit: 1,
-  least: 1,
-  most: 1,
-  isEstimate: true,
-  window: null,
-  start: null,
-  end: null,
-  unit: 'concurrent-requests',
-  reference: null
-})
+const placeOf = (caller: string): Demand =>
+  demand(callerKey(localAuthentication(caller)) ?? '', {
+    ...place(1),
+    counters: 'slots.concurrent'
+  })
 
 /** Advances the time in steps, so that what becomes due can ask the store. */
 async function pass (time: Host['time'], ms: number, step = 100): Promise<void> {
@@ -424,15 +417,15 @@ t.test('a caller that is forgotten need not wait any longer', async (t) => {
   t.match(host.decisions.at(-1), { outcome: 'admitted', waited: 10 })
 })
 
-t.test('of a hundred who wait for a window, those with no time left are rejected', async (t) => {
+t.test('of forty who wait for a window, those with no time left are rejected', async (t) => {
   const host = await createWaitingServer(t, {
     calls: { perMinute: 10, authentication: service, wait: 40_000 }
   })
   for (let request = 0; request < 10; request++) await host.run()
   host.time.advance(30_000)
   const responses = []
-  for (let request = 0; request < 100; request++) responses.push(host.ask(`${request}`))
-  await until('all wait', () => host.waiting() === 100)
+  for (let request = 0; request < 40; request++) responses.push(host.ask(`${request}`))
+  await until('all wait', () => host.waiting() === 40)
   await pass(host.time, 29_000, 1000)
   host.asked.length = 0
   await pass(host.time, 1000)
@@ -455,11 +448,11 @@ t.test('a shadow quota never makes a request wait', async (t) => {
   )
 })
 
-t.test('two hundred in line get 503 when the server closes, as who comes then', async (t) => {
+t.test('forty in line get 503 when the server closes, as who comes then', async (t) => {
   let goOn = (): void => {}
   const host = await createWaitingServer(
     t,
-    { slots: slots(1, { timeout: 300_000, queue: 200 }) },
+    { slots: slots(1, { timeout: 300_000, queue: 40 }) },
     {
       declare (app) {
         app.addHook('preClose', async () =>
@@ -472,8 +465,8 @@ t.test('two hundred in line get 503 when the server closes, as who comes then', 
   )
   await host.run('zoe')
   const responses = []
-  for (let request = 0; request < 200; request++) responses.push(host.ask(`${request % 50}`))
-  await until('all wait', () => host.waiting() === 200)
+  for (let request = 0; request < 40; request++) responses.push(host.ask(`${request % 10}`))
+  await until('all wait', () => host.waiting() === 40)
   const closed = host.app.close()
   await until('nobody waits', () => host.waiting() === 0)
   const late = await host.app.quotaAcquire({ slots: service() }, 'slots')
@@ -488,7 +481,7 @@ t.test('two hundred in line get 503 when the server closes, as who comes then', 
     ['503 1 {"error":"The request quota is unavailable. Please try again.","status":503}']
   )
   const reasons = host.decisions.map(({ reason }) => reason)
-  t.same(reasons.slice(1), Array.from({ length: 201 }, () => 'closing'))
+  t.same(reasons.slice(1), Array.from({ length: 41 }, () => 'closing'))
   goOn()
   await closed
 })

@@ -385,14 +385,14 @@ BEGIN
 END $function$;
 
 -- Decides on the requests in their order: counts each demand of a request if all have room, and
--- none otherwise. Opens the windows that are needed in any case. `decided` is, for each demand, what
--- was decided as JSON, and for each standing the state of its counter, or null for a new window.
+-- none otherwise. Opens the windows that are needed in any case. A standing only looks. `decided`
+-- is, as JSON, what was decided on each demand, and for each standing the state of the counter that
+-- a demand would reach; null for a new window.
 CREATE OR REPLACE FUNCTION llm_quota_decide_demands(
   INOUT state llm_quota_counter[], keys llm_quota_key[], demands llm_quota_demand[], cap bigint,
   moment bigint, this_period bigint, place_duration bigint, OUT decided text
 ) LANGUAGE plpgsql AS $function$
 DECLARE
-  greatest_count CONSTANT bigint := 9007199254740991; -- the greatest exact number of JSON
   callers_left bigint[] := llm_quota_callers_left(keys, cap);
   demand llm_quota_demand;
   counter llm_quota_counter;
@@ -402,7 +402,6 @@ DECLARE
   is_admitted boolean := true;
   grants bigint[];                     -- of each demand if it were the only one
   granted bigint;
-  change bigint;
   taken llm_quota_places[];
   has_new_counter boolean := false;
   decisions text[];
@@ -458,26 +457,13 @@ BEGIN
           granted := greatest(granted, demand.least);
         END IF;
 
-        change := least(granted, greatest_count - counter.count);
-        counter.count := counter.count + change;
         IF demand.window_length IS NULL THEN
+          counter.count := counter.count + 1;
           taken := array_append(taken, (
             counter.counters, counter.caller, demand.place, moment + place_duration
           )::llm_quota_places);
         ELSE
-          IF counter.period <> this_period THEN
-            counter.held_before :=
-              CASE counter.period WHEN this_period - 1 THEN counter.held ELSE 0 END;
-            counter.held := 0;
-            counter.period := this_period;
-          END IF;
-          IF demand.is_estimate THEN
-            counter.held := counter.held + change;
-          END IF;
-          IF demand.reference IS NOT NULL THEN
-            PERFORM llm_quota_write_down(counter, change, demand.reference);
-            counter.journaled := counter.journaled + change;
-          END IF;
+          counter := llm_quota_count(counter, demand, granted, this_period);
         END IF;
         state[demand.key] := counter;
       END IF;
@@ -531,6 +517,30 @@ BEGIN
   counter.dead_from :=
     60000 + greatest(counter.ends, demand.window_start + demand.window_length);
   counter.journaled := 0;
+  RETURN counter;
+END $function$;
+
+-- Returns a counter that has counted what a demand was granted.
+CREATE OR REPLACE FUNCTION llm_quota_count(
+  counter llm_quota_counter, demand llm_quota_demand, granted bigint, this_period bigint
+) RETURNS llm_quota_counter LANGUAGE plpgsql AS $function$
+DECLARE
+  greatest_count CONSTANT bigint := 9007199254740991; -- the greatest exact number of JSON
+  change CONSTANT bigint := least(granted, greatest_count - counter.count);
+BEGIN
+  counter.count := counter.count + change;
+  IF counter.period <> this_period THEN
+    counter.held_before := CASE counter.period WHEN this_period - 1 THEN counter.held ELSE 0 END;
+    counter.held := 0;
+    counter.period := this_period;
+  END IF;
+  IF demand.is_estimate THEN
+    counter.held := counter.held + change;
+  END IF;
+  IF demand.reference IS NOT NULL THEN
+    PERFORM llm_quota_write_down(counter, change, demand.reference);
+    counter.journaled := counter.journaled + change;
+  END IF;
   RETURN counter;
 END $function$;
 
