@@ -9,15 +9,11 @@ import { startRedis } from '../support/redis-server.js'
 const { client } = await startRedis(t)
 const keys = new Keys('quota:')
 
-/** Returns the rows of all hashes of a kind, each with the counters before it. */
-async function rowsOf (kind: 'counters' | 'places'): Promise<string[]> {
+/** Returns what follows the key of no counters, of all keys that begin with it. */
+async function endsOf (kind: 'counters' | 'holders'): Promise<string[]> {
   const start = keys[kind]('')
   const found = await client.keys(`${start}*`)
-  const rows = found.map(async (key) => {
-    const names = await client.hkeys(key)
-    return names.map((row) => `${key.slice(start.length)} ${row}`)
-  })
-  return (await Promise.all(rows)).flat()
+  return found.map((key) => key.slice(start.length))
 }
 
 checkDriver({
@@ -26,9 +22,15 @@ checkDriver({
     return new RedisDriver(adaptClient(client), keys, cap)
   },
   async callers () {
-    return [...(await rowsOf('counters')), ...(await rowsOf('places'))].sort()
+    const names = await endsOf('counters')
+    const ofWindows = names.map(async (counters) => {
+      const rows = await client.hkeys(keys.counters(counters))
+      return rows.map((row) => `${counters} ${row}`)
+    })
+    const ofPlaces = (await endsOf('holders')).filter((name) => name.includes(' '))
+    return [...(await Promise.all(ofWindows)).flat(), ...ofPlaces].sort()
   },
   async losePlaces () {
-    await client.del(await client.keys(keys.places('*')))
+    for (const counters of await endsOf('holders')) await client.del(keys.holders(counters))
   }
 })

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { Keys } from '../../lib/store/redis/keys.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { acquireOne, demand, place } from '../support/demands.js'
+import { acquireOne, place } from '../support/demands.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
 
 const { client } = await startRedis(t)
@@ -13,8 +13,10 @@ const whole = { count: 1, held: 1 }
 t.beforeEach(async () => {
   await client.flushall()
 })
+const keys = new Keys('llm-quota:')
 const counters = 'streams.concurrent'
-const key = new Keys('llm-quota:').places(counters)
+const holdersKey = keys.holders(counters)
+const placesKey = (callerKey: string) => keys.places({ counters, callerKey })
 
 /** Stores of two processes, whose timers do not run. */
 function start (t: Test) {
@@ -33,58 +35,45 @@ function start (t: Test) {
   }
 }
 
-t.test('the ended places of a caller are removed with its next one', async (t) => {
+t.test('every ended place of a caller is removed, a thousand with each call', async (t) => {
   const { clock, one: ended, other } = start(t)
   const limit = 10_000
-  await Promise.all(Array.from({ length: 500 }, () => acquireOne(ended, 'alice', place(limit))))
-  const withAll = await client.hstrlen(key, 'alice')
+  await Promise.all(
+    Array.from({ length: 2_500 }, () => acquireOne(ended, 'alice', place(limit)))
+  )
   mock.timers.reset()
   clock.advance(30_000)
-  t.match(await acquireOne(other, 'alice', place(limit)), { count: 1 })
-  const withOne = await client.hstrlen(key, 'alice')
-  t.ok(withOne < withAll / 300, `${withOne} of ${withAll} bytes are left`)
-})
-
-t.test('a caller whose places have ended is removed when they are asked for', async (t) => {
-  const { clock, one: ended, other } = start(t)
-  await acquireOne(ended, 'alice', place())
-  await acquireOne(other, 'bob', place())
-  mock.timers.reset()
-  clock.advance(30_000)
-  t.match(await other.peek(demand('alice', place())), { count: 0 })
-  t.same(await client.hkeys(key), ['bob'])
-})
-
-t.test('callers whose places have ended are removed as others come, a thousand with each call',
-  async (t) => {
-    const { clock, one: ended, other } = start(t)
-    const callers = Array.from({ length: 2_500 }, (_, caller) => `caller-${caller}`)
-    await Promise.all(callers.map((caller) => acquireOne(ended, caller, place())))
-    mock.timers.reset()
-    clock.advance(30_000)
-    let left = callers.length
-    for (const caller of ['one', 'two', 'three']) {
-      await acquireOne(other, caller, place())
-      const rows = await client.hlen(key)
-      const removed = left + 1 - rows
-      t.ok(removed <= 1_000, `${removed} are removed`)
-      left = rows
-    }
-    // It stops when it draws more living ones by chance, rarely as long as there are many dead.
-    t.ok(left <= 200, `${left} are left`)
+  for (const [count, left] of [[1, 1_501], [2, 502], [3, 3], [4, 4]]) {
+    t.match(await acquireOne(other, 'alice', place(limit)), { count })
+    t.equal(await client.zcard(placesKey('alice')), left)
   }
-)
+})
 
-t.test('the places of a quota expire within 90 s, and with the last place', async (t) => {
+t.test('every ended caller of a quota is removed, a thousand with each call', async (t) => {
+  const { clock, one: ended, other } = start(t)
+  const callers = Array.from({ length: 2_500 }, (_, caller) => `caller-${caller}`)
+  await Promise.all(callers.map((caller) => acquireOne(ended, caller, place())))
+  mock.timers.reset()
+  clock.advance(30_000)
+  for (const left of [1_501, 501, 1]) {
+    await acquireOne(other, 'alice', place())
+    t.equal(await client.zcard(holdersKey), left)
+  }
+})
+
+t.test('each key of places expires after 30 s, and with the last place', async (t) => {
   const { one } = start(t)
   const callers = Array.from({ length: 3_000 }, (_, caller) => `caller-${caller}`)
   const entries = await Promise.all(callers.map((caller) => acquireOne(one, caller, place())))
-  const left = await client.pttl(key)
-  t.ok(left > 30_000 && left <= 90_000, `${key} expires in ${left} ms`)
-  t.equal(await client.dbsize(), 1)
+  for (const key of [holdersKey, placesKey('caller-7')]) {
+    const left = await client.pttl(key)
+    t.ok(left > 20_000 && left <= 30_000, `${key} expires in ${left} ms`)
+  }
+  t.equal(await client.dbsize(), callers.length + 1)
   await Promise.all(entries.map(({ receipt }) => one.settle(receipt, whole)))
-  t.same(await client.keys('*'), [])
-  t.same(await one.list(counters), { callers: [], cursor: null })
+  t.same(await client.keys('*'), [holdersKey], 'what names them expires by itself')
+  t.match(await one.list(counters), { callers: [] })
+  t.same(await one.inspect(counters), { trackedCallers: 0 })
 })
 
 t.test('list and inspect find the callers of several pages', async (t) => {
@@ -113,11 +102,11 @@ for (const others of [2, 2_000]) {
     })
     t.same(own, {
       evalsha: 1,
-      time: 1,
-      hmget: 1,
-      hset: 1,
-      pttl: 1,
-      hrandfield: 1
+      zcard: 1,
+      zcount: 2,
+      zadd: 2,
+      pexpire: 2,
+      time: 1
     })
   })
 }

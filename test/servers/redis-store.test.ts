@@ -97,12 +97,15 @@ t.test('the keys begin with the prefix, contain digests only, and expire', async
     maxTrackedCallers: 2,
     clock: clock.now
   })
-  const root = 'mine:{mine:}v9:'
-  const [minute, day, places] = [180_000, 86_520_000, 90_000]
+  const root = 'mine:{mine:}v8:'
+  const [minute, day, place30] = [180_000, 86_520_000, 30_000]
   const expiries: Record<string, number> = {
     'windows:default': minute,
     'windows:chat.tokens.day': day,
-    'places:streams.concurrent': places
+    'places:streams.concurrent': place30
+  }
+  for (const name of ['alice', 'bob', 'carol']) {
+    expiries[`places:streams.concurrent ${key(name)}`] = place30
   }
   // They are created, and created again after they were removed.
   for (let minute = 0; minute < 6; minute++) {

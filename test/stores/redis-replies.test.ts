@@ -24,7 +24,7 @@ t.test(
       .join()
     const calls = [...source.matchAll(/\bcall\('([A-Z]+)'/g)].map(([, command]) => command)
     // decide.lua builds these from a table.
-    const built = ['HSET', 'HDEL']
+    const built = ['HSET', 'ZADD', 'ZREM']
     t.ok(built.every((command) => source.includes(`{ '${command}'`)))
     const used = [...new Set([...calls, ...built])].sort()
     t.same(used, [
@@ -41,7 +41,15 @@ t.test(
       'SCAN',
       'SET',
       'TIME',
-      'UNLINK'
+      'UNLINK',
+      'ZADD',
+      'ZCARD',
+      'ZCOUNT',
+      'ZMSCORE',
+      'ZRANGEBYSCORE',
+      'ZREM',
+      'ZREMRANGEBYRANK',
+      'ZSCAN'
     ])
     const [, permissions = ''] =
       /ACL SETUSER quota .*? -@all (.*)/.exec(readFileSync('docs/shared-server.md', 'utf8')) ?? []

@@ -6,11 +6,13 @@
 -- full or a replica, has changed nothing. No key is used any more after it may have become empty:
 -- while its slot moves to another server of a cluster, it would be looked for there.
 --
--- KEYS are the quotas, of which each is a hash with a row for each caller, then a name for each
--- settlement that is applied once. ARGV[1] has numbers of eight bytes, in the order in which they
--- are read below. Then ARGV has, in the order in which arguments.ts writes them, the rows of each
--- quota, and the names of places: of each that is freed, of each that is renewed, and for each
--- request that takes places.
+-- ARGV[1] has numbers of eight bytes, in the order in which they are read below. The other
+-- arguments and KEYS are read in this order, in which arguments.ts writes them:
+--   KEYS  for each quota with windows its counters; for each quota of concurrent requests its
+--         holders, the callers with places; for each holder its places; for each settlement that is
+--         applied once, its name
+--   ARGV  for each quota with windows its rows; for each holder the caller, and the places that are
+--         freed and renewed; for each request that takes places, their name
 -- Returns numbers: the period; for each settlement that is applied once, 1 if it was, else 0; for
 -- each demand what was granted (-1 if it has no room), its count, and the id of its window; for
 -- each standing its count, or -1 if its window is over. A count is four numbers: what is counted;
@@ -23,53 +25,34 @@ local MINUTE = 60000 -- how much longer than needed a key can stay, so that this
 local EXACT = 2 ^ 52 -- from here on, a client can round an integer, so it is returned as a text
 local format, max, min, unpackNumbers = string.format, math.max, math.min, struct.unpack
 
-local time, periodLength, placeDuration, nextWindowId, cap, quotaCount, freedCount, renewedCount,
-  settlementCount, requestCount, standingCount, at = unpackNumbers('ddddddddddd', NUMBERS)
+local time, periodLength, placeDuration, nextWindowId, cap, quotaCount, concurrentCount,
+  holderCount, settlementCount, requestCount, standingCount, at =
+  unpackNumbers('ddddddddddd', NUMBERS)
 local now = time < 0 and serverTime or time
-local period, placesEnd = math.floor(now / periodLength), now + placeDuration
--- How many rows are looked at together, to find dead ones: many with a cap, since there a caller is
--- counted on the overflow counter for as long as none is found.
+local period = math.floor(now / periodLength)
+-- Times are texts here, because a number costs a command twice as much.
+local nowText, placesEnd = format('%d', now), format('%d', now + placeDuration)
+-- How many counters are looked at together, to find dead ones: many with a cap, since there a
+-- caller is counted on the overflow counter for as long as none is found.
 local lookedAt = cap < math.huge and 100 or 5
-local keyAt, nameAt = quotaCount, 1 -- where what was read last stands in KEYS and ARGV
+local keyAt, nameAt = 0, 1 -- where what was read last stands in KEYS and ARGV
 
--- Returns the dead ones of a few rows that are drawn at random: all, if there are no more.
-local function findDead (key)
+-- include places.part.lua
+
+-- Returns the dead ones of a few counters that are drawn at random: all, if there are no more. Not
+-- those of `asked` callers, which the call can open again.
+local function findDead (key, asked)
   local drawn, dead = call('HRANDFIELD', key, lookedAt, 'WITHVALUES'), {}
   for index = 1, #drawn, 2 do
-    if unpackNumbers(DEAD_FROM, drawn[index + 1]) <= now then dead[#dead + 1] = drawn[index] end
+    local row = drawn[index]
+    local isDead = unpackNumbers(DEAD_FROM, drawn[index + 1]) <= now
+    if isDead and not asked[row] then dead[#dead + 1] = row end
   end
   return dead
 end
 
--- Reads the places of a caller as a counter of those that have not ended, which is always open. A
--- clock that is set back keeps none for longer than a place lasts.
-local function readPlaces (text)
-  local count, state, places, _ = 0, NEW, {}
-  if text then
-    state, _, places = READ, cmsgpack.unpack_one(text, PLACES_AT)
-  end
-  for name, ends in pairs(places) do
-    if ends <= now then
-      places[name] = nil
-    else
-      count = count + 1
-      if ends > placesEnd then places[name], state = placesEnd, CHANGED end
-    end
-  end
-  return {
-    places = places, deadFrom = placesEnd, count = count, held = UNLIMITED, heldBefore = 0,
-    ends = placesEnd, id = 0, state = state
-  }
-end
-
--- Takes or renews a place.
-local function hold (counter, name)
-  if not counter.places[name] then counter.count = counter.count + 1 end
-  counter.places[name], counter.state = placesEnd, OPENED
-end
-
 -- Read the counters of each quota. With a cap, the row of the overflow counter is among them
--- (otherwise 0), and `free` is how many callers can get a counter.
+-- (otherwise 0), and `free` is how many callers can get a counter, once the `dead` are removed.
 local quotas = {}
 for position = 1, quotaCount do
   local window, keep, rowCount, overflowRow
@@ -77,37 +60,52 @@ for position = 1, quotaCount do
   local key = KEYS[position]
   local counters = call('HMGET', key, unpack(ARGV, nameAt + 1, nameAt + rowCount))
   for row = 1, rowCount do
-    if window > 0 then counters[row] = readCounter(counters[row], now, period, window)
-    else counters[row] = readPlaces(counters[row]) end
+    counters[row] = readCounter(counters[row], now, period, window)
   end
   local quota = { key = key, rowsAt = nameAt, window = window, keep = keep, counters = counters }
   local overflow = counters[overflowRow]
   if overflow then
-    local free = cap - call('HLEN', key) + (overflow.state == NEW and 0 or 1)
-    if free <= 0 then free = free + #findDead(key) end
-    quota.overflow, quota.free = overflow, free
+    quota.overflow = overflow
+    quota.free = cap - call('HLEN', key) + (overflow.state == NEW and 0 or 1)
+    if quota.free <= 0 then
+      local asked = {}
+      for row = 1, rowCount do asked[ARGV[nameAt + row]] = true end
+      quota.dead = findDead(key, asked)
+      quota.free = quota.free + #quota.dead
+    end
   end
   quotas[position] = quota
   nameAt = nameAt + rowCount
 end
 
--- Free places, then renew others.
-for _ = 1, freedCount do
-  local position, row
-  position, row, at = unpackNumbers('dd', NUMBERS, at)
-  nameAt = nameAt + 1
-  local counter, name = quotas[position].counters[row], ARGV[nameAt]
-  if counter.places[name] then
-    counter.places[name] = nil
-    counter.count, counter.state = counter.count - 1, max(counter.state, CHANGED)
-  end
+keyAt = quotaCount
+
+-- Read the places: of each quota of concurrent requests its holders, and of each holder its places.
+local concurrent, holders, placeCounters = {}, {}, {}
+for position = 1, concurrentCount do
+  keyAt = keyAt + 1
+  concurrent[position] = { 'ZADD', KEYS[keyAt] }
 end
-for _ = 1, renewedCount do
-  local position, row
-  position, row, at = unpackNumbers('dd', NUMBERS, at)
-  nameAt = nameAt + 1
-  hold(quotas[position].counters[row], ARGV[nameAt])
+for position = 1, holderCount do
+  local concurrentAt, freedCount, renewedCount, isAsked
+  concurrentAt, freedCount, renewedCount, isAsked, at = unpackNumbers('dddd', NUMBERS, at)
+  keyAt = keyAt + 1
+  local key, caller = KEYS[keyAt], ARGV[nameAt + 1]
+  local freedAt = nameAt + 2
+  local renewedAt = freedAt + freedCount
+  nameAt = renewedAt + renewedCount - 1
+  local kept, gone = { 'ZADD', key }, { 'ZREM', key, unpack(ARGV, freedAt, renewedAt - 1) }
+  for name = renewedAt, nameAt do prolong(kept, ARGV[name]) end
+  local count = isAsked == 1 and countPlaces(key, kept, gone, freedAt, renewedAt, nameAt) or 0
+  holders[position] = {
+    key = key, caller = caller, kept = kept, gone = gone, ofQuota = concurrent[concurrentAt]
+  }
+  placeCounters[position] = {
+    count = count, held = count, heldBefore = 0, ends = now + placeDuration, id = 0, state = READ
+  }
 end
+-- The quota of a place has the position 0, and the holder as its row.
+quotas[0] = { counters = placeCounters }
 
 -- Settle: only the window that has counted changes, and what is held of the `settled` period.
 local reply, remembered = { period }, {}
@@ -200,13 +198,10 @@ for _ = 1, requestCount do
     local room, granted = limit - counter.count, 0
     if isAdmitted then
       granted = leastOfUnit[unit] > least and leastOfUnit[unit] or least
-      if counter.places then
-        hold(counter, ARGV[nameAt])
-      else
-        counter.count = min(counter.count + granted, UNLIMITED)
-        if isEstimate == 1 then counter.held = counter.held + granted end
-        if counter.state == READ then counter.state = CHANGED end
-      end
+      counter.count = min(counter.count + granted, UNLIMITED)
+      if isEstimate == 1 then counter.held = min(counter.held + granted, UNLIMITED) end
+      if counter.state == READ then counter.state = CHANGED end
+      if position == 0 then prolong(holders[row].kept, ARGV[nameAt]) end
     elseif room < least or room < 1 then
       granted = -1
     end
@@ -226,36 +221,52 @@ for _ = 1, standingCount do
   else addCount(quota, counter) end
 end
 
--- Write the rows, and see that their keys expire. Those of callers without places go last.
+-- Write the counters, and see that their keys expire.
 for _, quota in ipairs(quotas) do
   local key, rowsAt, keepFor = quota.key, quota.rowsAt, 0
-  local kept, last, gone = { 'HSET', key }, 2, { 'HDEL', key }
+  local command, last = { 'HSET', key }, 2
   for row, counter in ipairs(quota.counters) do
-    if counter.places and counter.count == 0 then
-      if counter.state ~= NEW then gone[#gone + 1] = ARGV[rowsAt + row] end
-    elseif counter.state >= CHANGED then
-      kept[last + 1] = ARGV[rowsAt + row]
-      if counter.places then
-        kept[last + 2] = struct.pack(DEAD_FROM, counter.deadFrom) .. cmsgpack.pack(counter.places)
-      else
-        kept[last + 2] = struct.pack(COUNTER, counter.deadFrom, counter.count, counter.held,
-          counter.heldBefore, period, counter.ends, counter.id, counter.isZoned and 1 or 0)
-      end
+    if counter.state >= CHANGED then
+      command[last + 1] = ARGV[rowsAt + row]
+      command[last + 2] = struct.pack(COUNTER, counter.deadFrom, counter.count, counter.held,
+        counter.heldBefore, period, counter.ends, counter.id, counter.isZoned and 1 or 0)
       last = last + 2
       if counter.state == OPENED then keepFor = max(keepFor, counter.deadFrom - now) end
     end
   end
-  if last > 2 then call(unpack(kept)) end
+  if last > 2 then call(unpack(command)) end
   if keepFor > 0 then
     if call('PTTL', key) < keepFor then call('PEXPIRE', key, keepFor + MINUTE) end
-    -- Removes dead rows as Redis removes expired keys: goes on while most of those drawn are dead.
+    -- Removes dead counters as Redis removes expired keys: goes on while most of those drawn are
+    -- dead.
+    local dead = quota.dead or {}
     for _ = 1, PAGE / lookedAt do
-      local dead = findDead(key)
       if #dead > 0 then call('HDEL', key, unpack(dead)) end
+      dead = findDead(key, {})
       if #dead < lookedAt / 2 then break end
     end
+    if #dead > 0 then call('HDEL', key, unpack(dead)) end
   end
-  if #gone > 2 then call(unpack(gone)) end
 end
 for key, keepFor in pairs(remembered) do call('SET', key, '', 'PX', keepFor) end
+
+-- Write the places, then their holders, who stay there until the latest place would have ended.
+for _, holder in ipairs(holders) do
+  if #holder.kept > 2 then
+    call(unpack(holder.kept))
+    call('PEXPIRE', holder.key, placeDuration)
+    prolong(holder.ofQuota, holder.caller)
+  end
+  if #holder.gone > 2 then call(unpack(holder.gone)) end
+end
+for _, kept in ipairs(concurrent) do
+  if #kept > 2 then
+    local key = kept[2]
+    call(unpack(kept))
+    call('PEXPIRE', key, placeDuration)
+    local ended = min(call('ZCOUNT', key, '-inf', nowText), removable)
+    removable = removable - ended
+    if ended > 0 then call('ZREMRANGEBYRANK', key, 0, ended - 1) end
+  end
+end
 return reply

@@ -1,18 +1,20 @@
+import type { Caller } from '../shared/driver.js'
 import { storedName } from '../shared/stored-names.js'
 
 /**
  * The version of the layout. It is in each key, so that no store reads what another version has
  * written: two versions count apart while a service is rolled out, and the old keys expire.
  */
-const version = 'v9'
+const version = 'v8'
 
 /**
- * The keys of a store. `<counters>` is a stored name.
+ * The keys of a store. No name of counters or of a caller has a space, as it is stored.
  *
  * | key | what it has |
  * |---|---|
  * | `<root>windows:<counters>` | a hash: the counter of each row, as in layout.part.lua |
- * | `<root>places:<counters>` | a hash: the places of each caller, as in layout.part.lua |
+ * | `<root>places:<counters>` | a sorted set: each holder until the end of its latest place |
+ * | `<root>places:<counters> <caller>` | a sorted set: the name of each place until its end |
  * | `<root>once:<name>` | nothing: a settlement of that name was applied |
  */
 export class Keys {
@@ -32,8 +34,12 @@ export class Keys {
     return `${this.root}windows:${storedName(counters)}`
   }
 
-  places (counters: string): string {
+  holders (counters: string): string {
     return `${this.root}places:${storedName(counters)}`
+  }
+
+  places ({ counters, callerKey }: Caller): string {
+    return `${this.holders(counters)} ${storedName(callerKey)}`
   }
 
   once (name: string): string {

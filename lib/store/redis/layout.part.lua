@@ -42,7 +42,3 @@ local function heldOf (counter)
   local held = counter.held + counter.heldBefore
   return held < counter.count and held or counter.count
 end
-
--- The places of a caller: from when on it is dead, at the latest when a place would end that was
--- taken as it was written; then the end of each place by its name, in MessagePack.
-local PLACES_AT = 8 -- how many bytes stand before them

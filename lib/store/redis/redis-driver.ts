@@ -100,9 +100,9 @@ export class RedisDriver implements Driver {
     } while (cursor !== '0')
   }
 
-  /** What a quota has: counters or places. */
+  /** What a quota has: counters, or holders of places. */
   #keysOf (counters: string): string[] {
-    return [this.#keys.counters(counters), this.#keys.places(counters)]
+    return [this.#keys.counters(counters), this.#keys.holders(counters)]
   }
 
   async #decide (call: Call): Promise<Reply> {
