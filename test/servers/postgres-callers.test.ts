@@ -7,6 +7,7 @@ import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
 import { asking, send, start } from '../support/driver-checks.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { assertProperty } from '../support/property.js'
+import { until } from '../support/until.js'
 import { demand } from '../support/demands.js'
 
 const { server, pool } = await startPostgres(t)
@@ -129,6 +130,25 @@ t.test('a cap holds beside processes without one, and once it is lowered or rais
   t.same(await ask(2, 'a', 'f'), [false, true])
   t.same(await ask(Infinity, 'f'), [false])
   t.same(await ask(6, 'e', 'g'), [false, true])
+  t.same(await differences(), [])
+})
+
+t.test('a host can delete counters while others are opened', async (t) => {
+  await send(driverOn(pool), asking([demand('a'), demand('b')]))
+  const host = await pool.connect()
+  t.teardown(() => {
+    host.release()
+  })
+  await host.query("BEGIN; DELETE FROM llm_quota WHERE caller = 'a'")
+  const opening = send(driverOn(pool), asking([demand('c')]))
+  await until('the call waits for the host', async () => {
+    const { rows } = await pool.query(
+      "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    )
+    return rows.length === 1
+  })
+  await host.query('COMMIT')
+  t.match(await opening, { decided: [[{ admitted: true }]] })
   t.same(await differences(), [])
 })
 

@@ -51,12 +51,12 @@ checkDriver({
   losePlaces: () => pool.query('TRUNCATE llm_quota_places')
 })
 
-t.test('a call that was rolled back leaves nothing behind for longer than an hour', async (t) => {
+t.test('a call that was rolled back leaves nothing for longer than ten minutes', async (t) => {
   const driver = await createDriver()
   await send(driver, asking([demand('alice'), demand('bob', { window: 3_600_000 })]))
   await pool.query("SELECT setval('llm_quota_cleaned', $1)", [start + 200_000])
   const left: unknown[] = []
-  for (const time of [300_000, 3_600_000]) {
+  for (const time of [300_000, 800_000]) {
     await send(driver, callOf({ time: start + time }))
     left.push((await rowsOf('SELECT * FROM llm_quota')).length)
   }

@@ -147,6 +147,36 @@ t.test('in a cluster, all keys are in the slot of the prefix, or of its braces',
   }
 })
 
+t.test('no dead counter that opens again, and no dead overflow counter, is room', async (t) => {
+  const clock = new VirtualClock()
+  const store = new RedisQuotaStore({
+    client,
+    maxTrackedCallers: 2,
+    rememberRejections: false,
+    clock: clock.now
+  })
+  const ask = (...names: string[]) =>
+    Promise.all(names.map((name) => acquireOne(store, key(name), { limit: 9 })))
+  const tracked = async () => (await store.inspect('default')).trackedCallers
+
+  await ask('alice')
+  clock.advance(60_000)
+  await ask('bob')
+  clock.advance(60_000)
+  t.match(
+    await ask('carol', 'alice', 'dave'),
+    [{ overflow: true }, { overflow: false }, { overflow: true }],
+    'alice comes back in the same call'
+  )
+  t.equal(await tracked(), 2)
+
+  clock.advance(60_000)
+  await ask('alice', 'bob')
+  clock.advance(60_000)
+  t.match(await ask('erin'), [{ overflow: true }], 'the overflow counter is dead')
+  t.equal(await tracked(), 2)
+})
+
 t.test('12,000 callers on a quota of a month have a counter each', async (t) => {
   const store = new RedisQuotaStore({ client })
   const month = { counters: 'chat.tokens.month', window: 31 * 86_400_000, limit: 9 }

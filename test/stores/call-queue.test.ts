@@ -262,6 +262,18 @@ t.test('settlements of one window are one, and change it by their sum', (t) => {
   t.end()
 })
 
+t.test('joined settlements give back the largest count at most', (t) => {
+  const subject = new Subject()
+  const most = Number.MAX_SAFE_INTEGER
+  for (const lessCount of [most, most, 1]) {
+    subject.settle('alice', { lessCount, lessHeld: new Map([[1, lessCount]]) })
+  }
+  t.match(subject.take()?.content.settlements, [
+    { lessCount: most, lessHeld: new Map([[1, most]]) }
+  ])
+  t.end()
+})
+
 t.test('settlements that are remembered or written down are not joined', (t) => {
   const subject = new Subject()
   for (const more of [{ once: 'text' }, { reference: 'request 1' }]) {

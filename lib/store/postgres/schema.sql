@@ -255,13 +255,13 @@ $function$;
 -- Deletes what has had its time, once a second, and at most 1,000 rows of each kind: the next call
 -- goes on if there are more. A call writes fewer rows, so nothing piles up. It looks only at what
 -- has had its time since the last look: beside an old snapshot, what was deleted before is still
--- there to be read. Once an hour it looks at all, because a call that was rolled back has deleted
+-- there to be read. Every ten minutes it looks at all, because a call that was rolled back has deleted
 -- nothing.
 CREATE OR REPLACE FUNCTION llm_quota_clean(moment bigint, place_duration bigint) RETURNS void
 LANGUAGE plpgsql AS $function$
 DECLARE
   cleaned bigint := coalesce(pg_sequence_last_value('llm_quota_cleaned'::regclass), 0);
-  after bigint := CASE WHEN moment / 3600000 = cleaned / 3600000 THEN cleaned ELSE 0 END;
+  after bigint := CASE WHEN moment / 600000 = cleaned / 600000 THEN cleaned ELSE 0 END;
   deleted bigint;                      -- of the kind of which most were
 BEGIN
   IF moment BETWEEN cleaned AND cleaned + 999 THEN
@@ -589,7 +589,9 @@ BEGIN
     UPDATE llm_quota_callers AS stored SET callers = stored.callers + change
     WHERE stored.ctid = (llm_quota_callers_of(quota)).row_id;
     IF NOT FOUND THEN
-      INSERT INTO llm_quota_callers (counters, callers) VALUES (quota, change);
+      -- There is none yet, or a statement of the host's has changed it meanwhile.
+      INSERT INTO llm_quota_callers AS stored (counters, callers) VALUES (quota, change)
+      ON CONFLICT (counters) DO UPDATE SET callers = stored.callers + excluded.callers;
     END IF;
   END LOOP;
   RETURN NULL;

@@ -1,3 +1,4 @@
+import { unlimited } from '../counter.js'
 import type { NamedPlace, Settlement } from './driver.js'
 import { Duties, type Duty, type DutyResult } from './duties.js'
 import { counterOfPlace, keyOfPlace, placeDuration } from './held-places.js'
@@ -99,11 +100,12 @@ export interface GivenBackLimits {
   readonly settlements: number
 }
 
-/** Joins two settlements of the same window. */
+/** Joins two settlements of the same window. No count is greater than `unlimited`. */
 function joined (one: Settlement, other: Settlement): Settlement {
   const lessHeld = new Map(one.lessHeld)
   for (const [period, less] of other.lessHeld) {
-    lessHeld.set(period, less + (lessHeld.get(period) ?? 0))
+    lessHeld.set(period, Math.min(less + (lessHeld.get(period) ?? 0), unlimited))
   }
-  return { ...one, lessCount: one.lessCount + other.lessCount, lessHeld }
+  const lessCount = Math.min(one.lessCount + other.lessCount, unlimited)
+  return { ...one, lessCount, lessHeld }
 }
