@@ -147,6 +147,37 @@ t.test('where the caller leaves, the source is cancelled, and the text counts', 
   t.strictSame(lines, [])
 })
 
+const sameReasoning: [api: string, delta: object][] = [
+  ['DeepSeek behind a proxy', { reasoning: longText, reasoning_content: longText }],
+  [
+    'OpenRouter',
+    {
+      reasoning: longText,
+      reasoning_details: [{ type: 'reasoning.text', text: longText, format: 'unknown', index: 0 }]
+    }
+  ],
+  [
+    'LiteLLM',
+    {
+      reasoning_content: longText,
+      thinking_blocks: [{ type: 'thinking', thinking: longText, signature: 'c2ln' }]
+    }
+  ]
+]
+
+t.test(
+  'of a stream that is interrupted, a text that a chunk states under several names counts once',
+  async (t) => {
+    for (const [api, delta] of sameReasoning) {
+      const { permit, counts } = await createMeter()
+      const reasoning = event({ model: 'm', choices: [{ delta, finish_reason: null }] })
+      await leaveAfter([reasoning, chat(longText)], permit)
+      await permit.end()
+      t.strictSame(await counts(), [1_200, 12_000], api)
+    }
+  }
+)
+
 t.test('where the caller leaves after the end, the usage counts', async (t) => {
   const { permit, counts } = await createMeter()
   await leaveAfter([chat('four'), finished, used, done], permit)

@@ -3,14 +3,14 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
-import { RedisQuotaStore } from '../../lib/redis.js'
-import { adaptClient } from '../../lib/store/redis/adapt-client.js'
+import { RedisQuotaStore, type SupportedRedisClient } from '../../lib/redis.js'
 import { Keys } from '../../lib/store/redis/keys.js'
 import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
 import { NotRunError, TryAgainError } from '../../lib/store/shared/driver.js'
 import { acquireOne, demand, place } from '../support/demands.js'
 import { callOf, send } from '../support/driver-checks.js'
 import { matchExactly } from '../support/match-exactly.js'
+import { VirtualTime } from '../support/time.js'
 import { until } from '../support/until.js'
 
 t.test(
@@ -416,32 +416,108 @@ t.test('a sentinel, whose sendCommand takes other arguments, is not told to leav
   t.equal(sent, 0)
 })
 
-const readiness: readonly [client: object, runs: boolean, message?: string][] = [
-  [{ status: 'ready' }, true],
-  [{ status: 'wait' }, true],
-  [{ status: 'connecting' }, false, 'the Redis client is not connected'],
-  [{ status: 'reconnecting' }, false, 'the Redis client is not connected'],
-  [{ status: 'close' }, false, 'the Redis client is not connected'],
-  [{ status: 'end' }, false, 'the Redis client is closed'],
-  [{ isOpen: true, isReady: true }, true],
-  [{ isOpen: true, isReady: false }, false, 'the Redis client is not connected'],
-  [{ isOpen: false, isReady: false }, false, 'the Redis client is closed']
-]
+type Run = () => Promise<unknown>
 
-t.test('a client that says that it is not ready is sent nothing', async (t) => {
-  for (const [state, runs, message] of readiness) {
-    const run = async () => decided
-    const commands = 'status' in state ? { evalsha: run, eval: run } : { evalSha: run, eval: run }
-    const client = adaptClient({ ...state, ...commands })
-    const driver = new RedisDriver(client, new Keys('llm-quota:'), Infinity)
-    if (runs) {
-      t.ok(driver.connect(), JSON.stringify(state))
-      continue
-    }
-    const error = message?.includes('closed') === true ? NotRunError : TryAgainError
-    t.throws(() => driver.connect(), { constructor: error, cause: { message } })
+interface ClientStates {
+  readonly create: (run: Run) => SupportedRedisClient
+  readonly connecting: readonly object[]
+  readonly ready: object
+  /** Other states in which the client sends a command: it connects first, or has no states. */
+  readonly sending: readonly object[]
+  readonly closed: object
+}
+
+const clientStates: Record<string, ClientStates> = {
+  ioredis: {
+    create: (run) => ({ evalsha: run, eval: run }),
+    connecting: ['connecting', 'connect', 'close', 'reconnecting'].map((status) => ({ status })),
+    ready: { status: 'ready' },
+    sending: [{ status: 'wait' }, {}],
+    closed: { status: 'end' }
+  },
+  redis: {
+    create: (run) => ({ evalSha: run, eval: run }),
+    connecting: [{ isOpen: true, isReady: false }, { isReady: false }],
+    ready: { isOpen: true, isReady: true },
+    sending: [{ isReady: true }, {}],
+    closed: { isOpen: false, isReady: false }
+  },
+  'a client of the host': {
+    create: (run) => ({ evaluateDigest: run, evaluateSource: run }),
+    connecting: [{ readiness: () => 'connecting' }],
+    ready: { readiness: () => 'ready' },
+    sending: [{}],
+    closed: { readiness: () => 'closed' }
   }
-})
+}
+
+/** What the timers send arrives in a few turns of the event loop. */
+async function turns (): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+}
+
+/** A store whose client has a state that a test sets, and how its requests have ended. */
+function storeOnClient (create: ClientStates['create'], state: object) {
+  const ended: string[] = []
+  const found = { sent: 0, ended }
+  const client = create(async () => {
+    found.sent += 1
+    return decided
+  })
+  const setState = (state: object) => Object.assign(client, state)
+  setState(state)
+  const store = new RedisQuotaStore({ client })
+  const ask = async () => {
+    acquireOne(store, 'alice').then(
+      ({ admitted }) => ended.push(admitted ? 'admitted' : 'rejected'),
+      ({ message }) => ended.push(message)
+    )
+    await turns()
+  }
+  return { found, ask, setState }
+}
+
+t.test(
+  'while a Redis client connects, requests wait for it, and with one that is closed they ' +
+    'fail at once',
+  async (t) => {
+    const time = new VirtualTime()
+    time.start()
+    t.teardown(() => {
+      time.stop()
+    })
+    const pass = async (ms: number) => {
+      for (let left = ms; left > 0; left -= 50) {
+        time.advance(50)
+        await turns()
+      }
+    }
+    for (const [name, states] of Object.entries(clientStates)) {
+      const { create, connecting, ready, sending, closed } = states
+      for (const state of connecting) {
+        const { found, ask, setState } = storeOnClient(create, state)
+        await ask()
+        await pass(2_450)
+        t.same(found, { sent: 0, ended: [] }, `${name}: ${JSON.stringify(state)}`)
+        await pass(50)
+        t.same(found, { sent: 0, ended: ['the Redis client is not connected'] })
+        await ask()
+        await pass(1_000)
+        setState(ready)
+        await pass(50)
+        t.same(found, { sent: 1, ended: ['the Redis client is not connected', 'admitted'] })
+      }
+      for (const state of [ready, ...sending]) {
+        const { found, ask } = storeOnClient(create, state)
+        await ask()
+        t.same(found, { sent: 1, ended: ['admitted'] }, `${name}: ${JSON.stringify(state)}`)
+      }
+      const { found, ask } = storeOnClient(create, closed)
+      await ask()
+      t.same(found, { sent: 0, ended: ['the Redis client is closed'] }, name)
+    }
+  }
+)
 
 t.test('all idle connections of a pool leave a replica', async (t) => {
   let left = 0

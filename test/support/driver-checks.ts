@@ -529,6 +529,21 @@ export function checkDriver (server: CheckedServer): void {
     t.match(await decideOne(driver, asking([demandOf('frank')])), { count: 1, overflow: false })
   })
 
+  t.test(
+    'list has the callers with counters of their own, and not the overflow counter',
+    async (t) => {
+      const driver = await createDriver(1)
+      await send(driver, asking([demandOf('alice')]))
+      t.match(await decideOne(driver, asking([demandOf('bob')])), { count: 1, overflow: true })
+      t.same(await driver.list('default', null, start, 0), {
+        callers: [{ callerKey: 'alice', count: 1, held: 0, windowRemaining: 60_000 }],
+        cursor: null
+      })
+      await driver.forget('default', 'alice', start)
+      t.same(await driver.list('default', null, start, 0), { callers: [], cursor: null })
+    }
+  )
+
   t.test('to forget a caller removes its counter in one quota, and no other', async (t) => {
     const driver = await createDriver()
     const ofAlice = [demandOf('alice'), demandOf('alice', { counters: 'other' })]
