@@ -100,7 +100,7 @@ function sendRejection (reply: FastifyReply, limit: number): FastifyReply {
  * The counters of client addresses: one for each until the process ends, without a caller cap,
  * sweeps and an overflow counter.
  */
-export class Addresses {
+class Addresses {
   readonly #counters = new Map<string, { readonly count: number; readonly windowStart: number }>()
   readonly #clock: () => number
 

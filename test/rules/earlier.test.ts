@@ -1,17 +1,19 @@
 // docs/rules.md, "Earlier behaviour": one test for each row of the table, compared with the current
 // behaviour.
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import Fastify, {
   type FastifyInstance,
   type FastifyServerOptions,
   type InjectOptions
 } from 'fastify'
 import t from 'tap'
-import { Addresses } from '../../lib/earlier/plugin.js'
 import earlierQuotaPlugin, * as entry from '../../lib/earlier.js'
 import quotaPlugin, { protectedOperations } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
+import { listen } from '../support/raw-socket.js'
 
 const methods = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'] as const
 const channel = 'fastify-llm-quota:earlier-decision'
@@ -195,11 +197,22 @@ t.test(
 
 t.test('all callers are tracked: there is no cap, no sweep and no overflow counter', async (t) => {
   const clock = new VirtualClock()
-  const counters = new Addresses(clock.now)
+  const app = await createEarlier({ perMinute: 1, clock: clock.now })
   const addresses = Array.from({ length: 10_001 }, (_, address) => `address ${address}`)
-  t.ok(addresses.every((address) => counters.count(address, 1)))
+  t.teardown(() => app.close())
+  const port = await listen(app)
+  /** Sends a request of each address over one connection, without waiting between them. */
+  const statusesOf = async (some: readonly string[]): Promise<string[]> => {
+    const request = 'POST /api/analyze HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n'
+    const requests = some.map((address) => `${request}X-Forwarded-For: ${address}\r\n`)
+    const socket = connect(port, '127.0.0.1')
+    socket.write(`${requests.join('\r\n')}Connection: close\r\n\r\n`)
+    return (await text(socket)).match(/(?<=HTTP\/1\.1 )\d+/g) ?? []
+  }
+  t.same(await statusesOf(addresses), addresses.map(() => '200'))
   clock.advance(60_000)
-  t.notOk(addresses.some((address) => counters.count(address, 1)))
+  const firstAndLast = [...addresses.slice(0, 5), ...addresses.slice(-5)]
+  t.same(await statusesOf(firstAndLast), firstAndLast.map(() => '429'))
 })
 
 t.test(
