@@ -111,8 +111,8 @@ IF to_regclass('llm_quota') IS NULL THEN
   -- open.
   CREATE SEQUENCE llm_quota_cleaned MINVALUE 0;
 
-  -- Where the settlements, demands and standings of a call look: they say the position of their key,
-  -- and each key is there once.
+  -- Where the settlements, demands and standings of a call look: they say the position of their
+  -- key, and each key is there once.
   CREATE TYPE llm_quota_key AS (
     counters text,
     caller text,
@@ -148,8 +148,8 @@ IF to_regclass('llm_quota') IS NULL THEN
   );
 
   -- The counters with where their rows are, so that a write finds them without a look at an index.
-  -- A caller's places have the same row type, with the columns `counters`, `caller` and `count`, and
-  -- null in all others.
+  -- A caller's places have the same row type, with the columns `counters`, `caller` and `count`,
+  -- and null in all others.
   CREATE VIEW llm_quota_counter AS
   SELECT stored.ctid AS row_id, stored.* FROM llm_quota AS stored;
 END IF;
@@ -255,8 +255,8 @@ $function$;
 -- Deletes what has had its time, once a second, and at most 1,000 rows of each kind: the next call
 -- goes on if there are more. A call writes fewer rows, so nothing piles up. It looks only at what
 -- has had its time since the last look: beside an old snapshot, what was deleted before is still
--- there to be read. Every ten minutes it looks at all, because a call that was rolled back has deleted
--- nothing.
+-- there to be read. Every ten minutes it looks at all, because a call that was rolled back has
+-- deleted nothing.
 CREATE OR REPLACE FUNCTION llm_quota_clean(moment bigint, place_duration bigint) RETURNS void
 LANGUAGE plpgsql AS $function$
 DECLARE
@@ -302,7 +302,8 @@ BEGIN
   END IF;
 END $function$;
 
--- Returns the counter of each key as its row has it, null if there is none, or the number of places.
+-- Returns the counter of each key as its row has it, null if there is none; or the number of
+-- places.
 CREATE OR REPLACE FUNCTION llm_quota_read(keys llm_quota_key[], moment bigint)
 RETURNS llm_quota_counter[] LANGUAGE plpgsql AS $function$
 BEGIN
