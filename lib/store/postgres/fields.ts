@@ -48,6 +48,7 @@ export class Fields {
 class List {
   readonly #values: readonly unknown[]
   readonly #name: string
+  #position = 0
 
   constructor (value: unknown, name: string) {
     if (!Array.isArray(value)) throw lacks(name)
@@ -55,13 +56,18 @@ class List {
     this.#name = name
   }
 
-  fieldsAt (index: number): Fields {
-    return new Fields(this.#values[index])
+  /** Returns the fields of the next value. */
+  nextFields (): Fields {
+    const value = this.#values[this.#position]
+    this.#position += 1
+    return new Fields(value)
   }
 
-  /** Returns null for a null. */
-  fieldsOrNullAt (index: number): Fields | null {
-    return this.#values[index] === null ? null : this.fieldsAt(index)
+  /** Returns the fields of the next value, or null if it is null. */
+  nextFieldsOrNull (): Fields | null {
+    if (this.#values[this.#position] !== null) return this.nextFields()
+    this.#position += 1
+    return null
   }
 
   allBooleans (): boolean[] {

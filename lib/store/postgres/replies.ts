@@ -7,15 +7,14 @@ import { readFields, type Fields } from './fields.js'
 export function readReply (text: string | null, { requests, standings }: Call): Reply {
   const fields = readFields(text)
   const decided = fields.list('decided')
-  let position = 0
   return {
     period: fields.number('period'),
     applied: fields.list('applied').allBooleans(),
     decided: requests.map(({ demands }) =>
-      demands.map((demand) => readDecided(decided.fieldsAt(position++), demand))
+      demands.map((demand) => readDecided(decided.nextFields(), demand))
     ),
     standings: standings.map((demand) => {
-      const count = decided.fieldsOrNullAt(position++)
+      const count = decided.nextFieldsOrNull()
       return count === null ? null : readCount(count, demand)
     })
   }
