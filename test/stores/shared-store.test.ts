@@ -88,7 +88,11 @@ t.test('what is no receipt is a TypeError, and so are other amounts and texts', 
   const { receipt } = await acquireOne(store, 'alice')
   const taken = await acquireOne(store, 'alice', place())
   const less = { count: 1, held: 0 }
-  const receipts = [undefined, null, 5, {}, '', 'x', '{}', '[]', '["window"]', '["place",1,2,3]']
+  const receipts = [
+    undefined, null, 5, {}, '', 'x', 'window', 'place a b', 'place a b c d', 'place \\x b c',
+    'window a b 1 2', 'window a b 1 2 3 d e', 'window a b -1 2 3', 'window a b 1 2 0.5',
+    'window a b 9007199254740992 2 3', 'window a b  2 3', 'window "a b 1 2 3', 'place a\n b c'
+  ]
   for (const each of receipts) {
     await t.rejects(store.settle(each, less), { name: 'TypeError', message: /a receipt must be/ })
   }

@@ -1,5 +1,5 @@
 import { counterRetention, unlimited } from '../counter.js'
-import type { Call, Caller, RequestOfCall } from '../shared/driver.js'
+import type { Call, Caller, RequestOfCall, Settlement } from '../shared/driver.js'
 import { overflowRow, storedName } from '../shared/stored-names.js'
 import type { Demand } from '../store.js'
 import type { Keys } from './keys.js'
@@ -13,7 +13,6 @@ const none = 0
 /** A quota with windows. Positions and rows count from 1, as in Lua. */
 interface WindowedQuota {
   readonly position: number
-  readonly counters: string
   /** The length of the windows. */
   readonly window: number
   readonly rows: Map<string, number>
@@ -37,99 +36,125 @@ interface Holder {
 export class DecideArguments {
   readonly keys: readonly string[]
   readonly parameters: readonly (string | Buffer)[]
+  readonly #keys: Keys
   readonly #cap: number
   readonly #quotas = new Map<string, WindowedQuota>()
   readonly #concurrent = new Map<string, number>()
   readonly #holders = new Map<string, Holder>()
   readonly #onceKeys: string[] = []
   readonly #placeNames: string[] = []
+  // Those of settlements, requests and standings.
+  readonly #numbers: number[] = []
 
   /** @param cap The most callers with a counter of their own in each quota, or `Infinity`. */
   constructor (call: Call, keys: Keys, cap: number) {
+    this.#keys = keys
     this.#cap = cap
-    for (const place of call.freed) this.#holderOf(place, keys).freed.push(place.name)
-    for (const place of call.renewed) this.#holderOf(place, keys).renewed.push(place.name)
-    const settlements = this.#numbersOfSettlements(call, keys)
-    const requests = call.requests.flatMap((request) => this.#numbersOfRequest(request, keys))
-    const standings = call.standings.flatMap((demand) => this.#numbersOfStanding(demand, keys))
-    const quotas = [...this.#quotas.values()]
-    const holders = [...this.#holders.values()]
-    const header = [
+    for (const place of call.freed) this.#holderOf(place).freed.push(place.name)
+    for (const place of call.renewed) this.#holderOf(place).renewed.push(place.name)
+    let settlementCount = 0
+    for (const settlement of call.settlements) settlementCount += this.#addSettlement(settlement)
+    for (const request of call.requests) this.#addRequest(request)
+    for (const demand of call.standings) this.#addStanding(demand)
+    this.keys = this.#allKeys()
+    const numbers = this.#allNumbers(call, settlementCount)
+    this.parameters = [Buffer.from(numbers.buffer), ...this.#names()]
+  }
+
+  /**
+   * Adds a settlement once for each period of what was held, and at least once. Returns how often.
+   */
+  #addSettlement ({
+    counters,
+    row,
+    windowId,
+    window,
+    lessCount,
+    lessHeld,
+    once
+  }: Settlement): number {
+    const quota = this.#quotaOf(counters, window)
+    const rowAt = rowIn(quota, row)
+    if (once !== null) this.#onceKeys.push(this.#keys.once(once))
+    const [first = [none, 0], ...others] = lessHeld
+    const [period, held] = first
+    this.#numbers.push(
+      quota.position, rowAt, windowId, lessCount, held, period, Number(once !== null)
+    )
+    for (const [otherPeriod, otherHeld] of others) {
+      this.#numbers.push(quota.position, rowAt, windowId, 0, otherHeld, otherPeriod, 0)
+    }
+    return 1 + others.length
+  }
+
+  #addRequest ({ demands, place }: RequestOfCall): void {
+    const hasPlaces = demands.some(({ window }) => window === null)
+    if (hasPlaces) this.#placeNames.push(place)
+    this.#numbers.push(demands.length, Number(hasPlaces))
+    for (const demand of demands) {
+      const { limit, least, most, isEstimate, start, end } = demand
+      const unit = 1 + demands.findIndex((other) => other.unit === demand.unit)
+      this.#addPosition(demand)
+      this.#numbers.push(limit === unlimited ? Infinity : limit, least, most, unit)
+      this.#numbers.push(Number(isEstimate), start ?? none, end ?? none)
+    }
+  }
+
+  #addStanding (demand: Demand): void {
+    this.#addPosition(demand)
+    this.#numbers.push(demand.start ?? none, demand.end ?? none)
+  }
+
+  /** Adds the position of the demand's quota, and its row or the position of its holder. */
+  #addPosition (demand: Demand): void {
+    const { counters, callerKey, window } = demand
+    if (window === null) {
+      const holder = this.#holderOf(demand)
+      holder.isAsked = true
+      this.#numbers.push(none, holder.position)
+      return
+    }
+    const quota = this.#quotaOf(counters, window)
+    this.#numbers.push(quota.position, rowIn(quota, storedName(callerKey)))
+  }
+
+  #allKeys (): string[] {
+    const keys: string[] = []
+    for (const counters of this.#quotas.keys()) keys.push(this.#keys.counters(counters))
+    for (const counters of this.#concurrent.keys()) keys.push(this.#keys.holders(counters))
+    return keys.concat([...this.#holders.keys()], this.#onceKeys)
+  }
+
+  #allNumbers (call: Call, settlementCount: number): Float64Array {
+    const numbers = [
       call.time ?? serverTime,
       call.periodLength,
       call.placeDuration,
       call.firstWindowId,
-      cap,
-      quotas.length,
+      this.#cap,
+      this.#quotas.size,
       this.#concurrent.size,
-      holders.length,
-      settlements.length,
+      this.#holders.size,
+      settlementCount,
       call.requests.length,
       call.standings.length
     ]
-    this.keys = [
-      ...quotas.map(({ counters }) => keys.counters(counters)),
-      ...[...this.#concurrent.keys()].map((counters) => keys.holders(counters)),
-      ...this.#holders.keys(),
-      ...this.#onceKeys
-    ]
-    const numbers = header.concat(
-      quotas.flatMap(numbersOfQuota),
-      holders.flatMap(numbersOfHolder),
-      ...settlements,
-      requests,
-      standings
-    )
-    this.parameters = [
-      Buffer.from(new Float64Array(numbers).buffer),
-      ...quotas.flatMap(({ rows }) => [...rows.keys()]),
-      ...holders.flatMap(namesOfHolder),
-      ...this.#placeNames
-    ]
-  }
-
-  /** Returns each settlement once for each period of what was held, and at least once. */
-  #numbersOfSettlements ({ settlements }: Call, keys: Keys): number[][] {
-    const numbers: number[][] = []
-    for (const { counters, row, windowId, window, lessCount, lessHeld, once } of settlements) {
-      const quota = this.#quotaOf(counters, window)
-      if (once !== null) this.#onceKeys.push(keys.once(once))
-      const [first = [none, 0], ...others] = lessHeld
-      const position = [quota.position, rowIn(quota, row), windowId]
-      const [firstPeriod, firstHeld] = first
-      numbers.push([...position, lessCount, firstHeld, firstPeriod, Number(once !== null)])
-      for (const [period, held] of others) numbers.push([...position, 0, held, period, 0])
+    for (const { window, rows, overflow } of this.#quotas.values()) {
+      numbers.push(window, counterRetention(window), rows.size, overflow)
     }
-    return numbers
-  }
-
-  #numbersOfRequest ({ demands, place }: RequestOfCall, keys: Keys): number[] {
-    const hasPlaces = demands.some(({ window }) => window === null)
-    if (hasPlaces) this.#placeNames.push(place)
-    const numbers = [demands.length, Number(hasPlaces)]
-    for (const demand of demands) {
-      const { limit, least, most, isEstimate, start, end } = demand
-      const unit = 1 + demands.findIndex((other) => other.unit === demand.unit)
-      numbers.push(...this.#positionOf(demand, keys), limit === unlimited ? Infinity : limit)
-      numbers.push(least, most, unit, Number(isEstimate), start ?? none, end ?? none)
+    for (const { quota, freed, renewed, isAsked } of this.#holders.values()) {
+      numbers.push(quota, freed.length, renewed.length, Number(isAsked))
     }
-    return numbers
+    return new Float64Array(numbers.concat(this.#numbers))
   }
 
-  #numbersOfStanding (demand: Demand, keys: Keys): number[] {
-    return [...this.#positionOf(demand, keys), demand.start ?? none, demand.end ?? none]
-  }
-
-  /** Returns the position of the demand's quota, and its row or the position of its holder. */
-  #positionOf (demand: Demand, keys: Keys): [quota: number, row: number] {
-    const { counters, callerKey, window } = demand
-    if (window === null) {
-      const holder = this.#holderOf(demand, keys)
-      holder.isAsked = true
-      return [none, holder.position]
+  #names (): string[] {
+    const names: string[] = []
+    for (const { rows } of this.#quotas.values()) names.push(...rows.keys())
+    for (const { caller, freed, renewed } of this.#holders.values()) {
+      names.push(storedName(caller.callerKey), ...freed, ...renewed)
     }
-    const quota = this.#quotaOf(counters, window)
-    return [quota.position, rowIn(quota, storedName(callerKey))]
+    return names.concat(this.#placeNames)
   }
 
   #quotaOf (counters: string, window: number): WindowedQuota {
@@ -138,7 +163,6 @@ export class DecideArguments {
       const hasCap = this.#cap < Infinity
       quota = {
         position: this.#quotas.size + 1,
-        counters,
         window,
         rows: new Map(hasCap ? [[overflowRow, 1]] : []),
         overflow: hasCap ? 1 : none
@@ -148,8 +172,8 @@ export class DecideArguments {
     return quota
   }
 
-  #holderOf (caller: Caller, keys: Keys): Holder {
-    const key = keys.places(caller)
+  #holderOf (caller: Caller): Holder {
+    const key = this.#keys.places(caller)
     let holder = this.#holders.get(key)
     if (holder === undefined) {
       const quota = this.#concurrent.get(caller.counters) ?? this.#concurrent.size + 1
@@ -172,16 +196,4 @@ function rowIn ({ rows }: WindowedQuota, name: string): number {
   const row = rows.get(name) ?? rows.size + 1
   rows.set(name, row)
   return row
-}
-
-function numbersOfQuota ({ window, rows, overflow }: WindowedQuota): number[] {
-  return [window, counterRetention(window), rows.size, overflow]
-}
-
-function numbersOfHolder ({ quota, freed, renewed, isAsked }: Holder): number[] {
-  return [quota, freed.length, renewed.length, Number(isAsked)]
-}
-
-function namesOfHolder ({ caller, freed, renewed }: Holder): string[] {
-  return [storedName(caller.callerKey), ...freed, ...renewed]
 }

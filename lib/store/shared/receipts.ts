@@ -1,5 +1,5 @@
-// A receipt is a text, so that any process can settle with it: an array as JSON, whose first
-// element says what was counted.
+// A receipt is a text, so that any process can settle with it: fields with a space between them, of
+// which the first says what was counted. Names stand there as they are stored, without spaces.
 import { createHash } from 'node:crypto'
 import { format } from '../../errors.js'
 import { isNatural } from '../../option-checks.js'
@@ -7,7 +7,7 @@ import { required } from '../../required.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Demand, Settled } from '../store.js'
 import type { Decided, NamedPlace, Settlement } from './driver.js'
-import { rowOf } from './stored-names.js'
+import { rowOf, storedName, storedPattern, unstoredName } from './stored-names.js'
 
 /** What an acquisition counted in a window. */
 export interface CountedInWindow {
@@ -43,56 +43,76 @@ export function acquisitionsOf (
 ): Acquisition[] {
   const isCounted = haveRoom(decided)
   return demands.map((demand, index) => {
-    const { windowId, ...acquisition } = required(decided[index], 'the decision on a demand')
+    const decision = required(decided[index], 'the decision on a demand')
+    const acquisition = acquisitionOf(decision)
     if (!isCounted) return acquisition
     const { counters, callerKey, window } = demand
     if (window === null) {
       const receipt = receiptOfPlace({ counters, callerKey, name: place })
       return { ...acquisition, receipt }
     }
-    const row = rowOf(callerKey, acquisition.overflow)
+    const { windowId, overflow } = decision
+    const row = rowOf(callerKey, overflow)
     const reference = hasJournal ? demand.reference : null
     const receipt = receiptOfWindow({ counters, row, windowId, period, window, reference })
     return { ...acquisition, receipt }
   })
 }
 
+/** Returns what a server has decided, without what only a receipt says. */
+function acquisitionOf (decided: Decided): Acquisition {
+  const { admitted, granted, count, held, windowRemaining, end, overflow } = decided
+  const acquisition = { admitted, granted, count, held, windowRemaining, overflow }
+  return end === undefined ? acquisition : { ...acquisition, end }
+}
+
 function receiptOfWindow (counted: CountedInWindow): string {
   const { counters, row, windowId, period, window, reference } = counted
-  return JSON.stringify(['window', counters, row, windowId, period, window, reference])
+  const receipt = `window ${storedName(counters)} ${row} ${windowId} ${period} ${window}`
+  return reference === null ? receipt : `${receipt} ${storedName(reference)}`
 }
 
 function receiptOfPlace ({ counters, callerKey, name }: NamedPlace): string {
-  return JSON.stringify(['place', counters, callerKey, name])
+  return `place ${storedName(counters)} ${storedName(callerKey)} ${name}`
 }
+
+const placePattern = new RegExp(`^place (${storedPattern}) (${storedPattern}) (\\S+)$`)
+const windowPattern = new RegExp(
+  `^window (${storedPattern}) (\\S*) (\\d+) (\\d+) (\\d+)(?: (${storedPattern}))?$`
+)
 
 /** @throws {TypeError} If the value is not a receipt of a store on a server. */
 export function readReceipt (receipt: unknown): Receipt {
-  const [kind, ...fields] = arrayIn(receipt)
-  if (kind === 'place') {
-    const [counters, callerKey, name] = fields
-    if (
-      typeof counters === 'string' &&
-      typeof callerKey === 'string' &&
-      typeof name === 'string'
-    ) {
-      return { kind, place: { counters, callerKey, name } }
-    }
+  const text = typeof receipt === 'string' ? receipt : ''
+  const read = readPlace(text) ?? readWindow(text)
+  if (read !== null) return read
+  throw new TypeError(
+    `a receipt must be one that acquire of this kind of store returned; it got ${format(receipt)}`
+  )
+}
+
+function readPlace (receipt: string): Receipt | null {
+  const fields = placePattern.exec(receipt)
+  if (fields === null) return null
+  const [, counters = '', callerKey = '', name = ''] = fields
+  return {
+    kind: 'place',
+    place: { counters: unstoredName(counters), callerKey: unstoredName(callerKey), name }
   }
-  if (kind === 'window') {
-    const [counters, row, windowId, period, window, reference] = fields
-    if (
-      typeof counters === 'string' &&
-      typeof row === 'string' &&
-      isNatural(windowId) &&
-      isNatural(period) &&
-      isNatural(window) &&
-      (reference === null || typeof reference === 'string')
-    ) {
-      return { kind, counted: { counters, row, windowId, period, window, reference } }
-    }
+}
+
+function readWindow (receipt: string): Receipt | null {
+  const fields = windowPattern.exec(receipt)
+  if (fields === null) return null
+  const [, counters = '', row = '', ...others] = fields
+  const [windowId, period, window] = others.map(Number)
+  if (!isNatural(windowId) || !isNatural(period) || !isNatural(window)) return null
+  const stored = others[3]
+  const reference = stored === undefined ? null : unstoredName(stored)
+  return {
+    kind: 'window',
+    counted: { counters: unstoredName(counters), row, windowId, period, window, reference }
   }
-  throw unknownReceipt(receipt)
 }
 
 /**
@@ -124,22 +144,4 @@ function nameOfOnce (counted: CountedInWindow, once: string): string {
   const { counters, row, windowId } = counted
   const named = JSON.stringify([counters, row, windowId, once])
   return createHash('sha256').update(named).digest('base64url')
-}
-
-function arrayIn (receipt: unknown): readonly unknown[] {
-  if (typeof receipt !== 'string') throw unknownReceipt(receipt)
-  let value: unknown
-  try {
-    value = JSON.parse(receipt)
-  } catch {
-    throw unknownReceipt(receipt)
-  }
-  if (!Array.isArray(value)) throw unknownReceipt(receipt)
-  return value
-}
-
-function unknownReceipt (receipt: unknown): TypeError {
-  return new TypeError(
-    `a receipt must be one that acquire of this kind of store returned; it got ${format(receipt)}`
-  )
 }

@@ -26,8 +26,12 @@ export function inAscii (text: string): string {
     )
 }
 
+/** What is stored for a name, as a part of a regular expression. */
+export const storedPattern = String.raw`(?:[!#-[\]-~]|\\["\\bfnrt]|\\u[0-9a-f]{4})*`
+
 /** Returns the name of what is stored. */
 export function unstoredName (stored: string): string {
+  if (needsNoEscape.test(stored)) return stored
   return String(JSON.parse(`"${stored}"`))
 }
 
