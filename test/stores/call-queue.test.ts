@@ -5,7 +5,7 @@ import { required } from '../../lib/required.js'
 import type { CallContent, SentCall } from '../../lib/store/shared/batch.js'
 import { CallQueue } from '../../lib/store/shared/call-queue.js'
 import type { Decided, NamedPlace, Reply, Settlement } from '../../lib/store/shared/driver.js'
-import type { Ended } from '../../lib/store/shared/waiting.js'
+import type { Ended } from '../../lib/store/shared/ended.js'
 import type { Acquisitions, Demand } from '../../lib/store/store.js'
 import { demand, estimate, place } from '../support/demands.js'
 

@@ -3,10 +3,10 @@
 import { grantedAlike, grantOf, hasRoom } from '../../lib/store/counter.js'
 import type {
   Call,
-  Caller,
   Connection,
   Decided,
   Driver,
+  QuotaCaller,
   Reply,
   RequestOfCall,
   Settlement
@@ -96,13 +96,13 @@ export class DriverServer implements Driver {
   }
 
   /** The names of the caller's places that have not ended. */
-  places (caller: Caller): string[] {
+  places (caller: QuotaCaller): string[] {
     const places = [...this.#placesOf(caller)]
     return places.filter(([, ends]) => ends > this.#clock()).map(([name]) => name)
   }
 
   /** The latest window of a caller, or of the overflow counter; undefined if it has none. */
-  window ({ counters, callerKey }: Caller, overflow = false): Window | undefined {
+  window ({ counters, callerKey }: QuotaCaller, overflow = false): Window | undefined {
     return this.#windows.get(nameOf(counters, rowOf(callerKey, overflow)))
   }
 
@@ -170,14 +170,14 @@ export class DriverServer implements Driver {
     return { window, overflow }
   }
 
-  #placesOf ({ counters, callerKey }: Caller): Map<string, number> {
+  #placesOf ({ counters, callerKey }: QuotaCaller): Map<string, number> {
     const name = nameOf(counters, rowOf(callerKey, false))
     const places = this.#places.get(name) ?? new Map<string, number>()
     this.#places.set(name, places)
     return places
   }
 
-  #hold (caller: Caller, name: string, { placeDuration }: Call): void {
+  #hold (caller: QuotaCaller, name: string, { placeDuration }: Call): void {
     this.#placesOf(caller).set(name, this.#clock() + placeDuration)
   }
 

@@ -1,5 +1,5 @@
 import { counterRetention, unlimited } from '../counter.js'
-import type { Call, Caller, RequestOfCall, Settlement } from '../shared/driver.js'
+import type { Call, QuotaCaller, RequestOfCall, Settlement } from '../shared/driver.js'
 import { overflowRow, storedName } from '../shared/stored-names.js'
 import type { Demand } from '../store.js'
 import type { Keys } from './keys.js'
@@ -23,7 +23,7 @@ interface WindowedQuota {
 /** A caller of a quota of concurrent requests. */
 interface Holder {
   readonly position: number
-  readonly caller: Caller
+  readonly caller: QuotaCaller
   /** The position of the quota among those of concurrent requests. */
   readonly quota: number
   readonly freed: string[]
@@ -172,7 +172,7 @@ export class DecideArguments {
     return quota
   }
 
-  #holderOf (caller: Caller): Holder {
+  #holderOf (caller: QuotaCaller): Holder {
     const key = this.#keys.places(caller)
     let holder = this.#holders.get(key)
     if (holder === undefined) {

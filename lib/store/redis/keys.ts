@@ -1,4 +1,4 @@
-import type { Caller } from '../shared/driver.js'
+import type { QuotaCaller } from '../shared/driver.js'
 import { storedName } from '../shared/stored-names.js'
 
 /**
@@ -38,7 +38,7 @@ export class Keys {
     return `${this.root}places:${storedName(counters)}`
   }
 
-  places ({ counters, callerKey }: Caller): string {
+  places ({ counters, callerKey }: QuotaCaller): string {
     return `${this.holders(counters)} ${storedName(callerKey)}`
   }
 

@@ -1,14 +1,14 @@
 import type { Call, NamedPlace, RequestOfCall, Settlement } from './driver.js'
 import type { Duty } from './duties.js'
-import type { WaitingRequest, WaitingStanding } from './waiting-requests.js'
+import type { QueuedRequest, QueuedStanding } from './queued-requests.js'
 
 /** What was taken out of the queue for one call. */
 export class Batch {
   readonly freed: Duty<NamedPlace>[] = []
   readonly renewed = new Set<NamedPlace>()
   readonly settlements: Duty<Settlement>[] = []
-  readonly requests: WaitingRequest[] = []
-  readonly standings: WaitingStanding[] = []
+  readonly requests: QueuedRequest[] = []
+  readonly standings: QueuedStanding[] = []
   left = 0
 
   get isEmpty (): boolean {

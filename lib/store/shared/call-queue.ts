@@ -10,10 +10,10 @@ import { acquisitionsOf, readReceipt, settlementOf } from './receipts.js'
 import { countersOf, counterName, storedName } from './stored-names.js'
 import {
   rejectAsked,
-  WaitingRequests,
+  QueuedRequests,
   type DecidedRequest
-} from './waiting-requests.js'
-import { nobody, rejectAll, resolveAll, type Ended } from './waiting.js'
+} from './queued-requests.js'
+import { nobody, rejectAll, resolveAll, type Ended } from './ended.js'
 
 /** The age at which a place is renewed. It lasts three times as long, so two renewals can fail. */
 const renewalAge = placeDuration / 3
@@ -52,7 +52,7 @@ export class CallQueue {
   readonly #options: QueueOptions
   readonly #places = new HeldPlaces()
   readonly #givenBack = new GivenBack()
-  readonly #asked = new WaitingRequests()
+  readonly #asked = new QueuedRequests()
   #expiredAt = 0
   // The call that is under way, and what was taken out of the queue for it.
   #sent: SentCall | null = null

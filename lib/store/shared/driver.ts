@@ -120,7 +120,7 @@ export interface Call {
 }
 
 /** A place of a caller. */
-export interface NamedPlace extends Caller {
+export interface NamedPlace extends QuotaCaller {
   /** `<process>:<call>:<request>`: no other place of the same counters has this name. */
   readonly name: string
 }
@@ -195,4 +195,4 @@ export interface Decided extends Omit<Acquisition, 'receipt' | 'isRemembered'> {
 }
 
 /** A caller of a quota. */
-export type Caller = Pick<Demand, 'counters' | 'callerKey'>
+export type QuotaCaller = Pick<Demand, 'counters' | 'callerKey'>

@@ -1,4 +1,4 @@
-import type { Ended } from './waiting.js'
+import type { Ended } from './ended.js'
 
 /** The result of a duty: whether a settlement with `once` was the first, otherwise undefined. */
 export type DutyResult = boolean | undefined

@@ -3,7 +3,7 @@ import type { NamedPlace, Settlement } from './driver.js'
 import { Duties, type Duty, type DutyResult } from './duties.js'
 import { counterOfPlace, keyOfPlace, placeDuration } from './held-places.js'
 import { counterName } from './stored-names.js'
-import { rejectAll, resolveAll, type Ended } from './waiting.js'
+import { rejectAll, resolveAll, type Ended } from './ended.js'
 
 /** How long a settlement of a short window waits at least, so that a call can be sent. */
 const shortestWait = 5_000

@@ -4,7 +4,7 @@ import type { Acquisition, Acquisitions, Demand } from '../store.js'
 import type { CallQueue } from './call-queue.js'
 import { rejectionOf, RememberedRejections } from './remembered-rejections.js'
 import { counterName, overflowRow } from './stored-names.js'
-import type { DecidedRequest } from './waiting-requests.js'
+import type { DecidedRequest } from './queued-requests.js'
 
 /**
  * Rejects requests that are known to have no room: by what their counters held lately, or because

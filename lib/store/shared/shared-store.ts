@@ -23,8 +23,8 @@ import { KnownRejections } from './known-rejections.js'
 import { readReceipt, settlementOf } from './receipts.js'
 import { RunningClock } from './running-clock.js'
 import { longestCallTime, Sender } from './sender.js'
-import { longestQueueTime } from './waiting-requests.js'
-import type { Ended } from './waiting.js'
+import { longestQueueTime } from './queued-requests.js'
+import type { Ended } from './ended.js'
 
 /** Options of a store on a server. */
 export interface SharedQuotaStoreOptions {

@@ -1,6 +1,6 @@
 import { TimeLimitError } from '../../time-limit.js'
 import type { Acquisitions, Demand, QuotaCount } from '../store.js'
-import { rejectAll, type Ended } from './waiting.js'
+import { rejectAll, type Ended } from './ended.js'
 
 /**
  * How long a request waits for its call at most, in milliseconds. Not the time of its call, too:
@@ -16,14 +16,14 @@ export interface DecidedRequest {
   readonly sentAt: number | null
 }
 
-export interface WaitingRequest {
+export interface QueuedRequest {
   readonly demands: readonly Demand[]
   /** The age from which on it is not sent any more. */
   readonly until: number
   readonly ended: Ended<DecidedRequest>
 }
 
-export interface WaitingStanding {
+export interface QueuedStanding {
   readonly key: string
   readonly demand: Demand
   readonly until: number
@@ -32,16 +32,16 @@ export interface WaitingStanding {
 
 /** Of what was asked, that which goes into one call. */
 export interface AskedInCall {
-  readonly requests: WaitingRequest[]
-  readonly standings: WaitingStanding[]
+  readonly requests: QueuedRequest[]
+  readonly standings: QueuedStanding[]
   /** How many requests were left waiting, at the front of the queue. */
   left: number
 }
 
 /** Requests and standings that wait for a call. */
-export class WaitingRequests {
-  #requests: WaitingRequest[] = []
-  #standings = new Map<string, WaitingStanding>()
+export class QueuedRequests {
+  #requests: QueuedRequest[] = []
+  #standings = new Map<string, QueuedStanding>()
 
   get isEmpty (): boolean {
     return this.#requests.length === 0 && this.#standings.size === 0
@@ -69,16 +69,16 @@ export class WaitingRequests {
     mostDemands: number,
     canTake: (demands: readonly Demand[]) => boolean
   ): void {
-    const left: WaitingRequest[] = []
+    const left: QueuedRequest[] = []
     let demands = 0
     let isFull = false
-    for (const waiting of this.#requests) {
-      const size = waiting.demands.length
+    for (const queued of this.#requests) {
+      const size = queued.demands.length
       if (demands > 0 && demands + size > mostDemands) isFull = true
-      if (isFull || !canTake(waiting.demands)) {
-        left.push(waiting)
+      if (isFull || !canTake(queued.demands)) {
+        left.push(queued)
       } else {
-        call.requests.push(waiting)
+        call.requests.push(queued)
         demands += size
       }
     }
@@ -88,9 +88,9 @@ export class WaitingRequests {
 
   /** Moves the oldest standings into the call. */
   moveStandings (call: AskedInCall, most: number): void {
-    for (const [key, waiting] of this.#standings) {
+    for (const [key, queued] of this.#standings) {
       if (call.standings.length === most) return
-      call.standings.push(waiting)
+      call.standings.push(queued)
       this.#standings.delete(key)
     }
   }
@@ -109,11 +109,11 @@ export class WaitingRequests {
    * @param recall Returns what is known to reject a request; otherwise null.
    */
   rejectKnown (recall: (demands: readonly Demand[]) => Acquisitions | null): void {
-    const left: WaitingRequest[] = []
-    for (const waiting of this.#requests) {
-      const acquisitions = recall(waiting.demands)
-      if (acquisitions === null) left.push(waiting)
-      else waiting.ended.resolve({ acquisitions, sentAt: null })
+    const left: QueuedRequest[] = []
+    for (const queued of this.#requests) {
+      const acquisitions = recall(queued.demands)
+      if (acquisitions === null) left.push(queued)
+      else queued.ended.resolve({ acquisitions, sentAt: null })
     }
     this.#requests = left
   }
@@ -128,7 +128,7 @@ export class WaitingRequests {
     // All wait for as long, so the oldest are the first.
     const firstYoung = this.#requests.findIndex(isYoung)
     const requests = this.#requests.splice(0, firstYoung === -1 ? Infinity : firstYoung)
-    const standings: WaitingStanding[] = []
+    const standings: QueuedStanding[] = []
     for (const standing of this.#standings.values()) {
       if (isYoung(standing)) break
       standings.push(standing)
@@ -150,7 +150,7 @@ export class WaitingRequests {
     rejectAsked({ requests: this.#requests.splice(0, count), standings: [] }, error)
   }
 
-  #insertStanding (standing: WaitingStanding): void {
+  #insertStanding (standing: QueuedStanding): void {
     const older = this.#standings.get(standing.key)
     if (older === undefined) this.#standings.set(standing.key, standing)
     else older.ended.push(...standing.ended)
