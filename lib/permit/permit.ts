@@ -131,7 +131,7 @@ export class Permit implements OpenPermit {
    */
   async reportEach (amountOf: AmountReader): Promise<void> {
     if (this.#handedOver !== undefined) {
-      this.requester.server.quotaLog.wrongReport(new TypeError(afterHandOver))
+      this.requester.server.quotaLog.lateReport(new TypeError(afterHandOver))
       return
     }
     const reports: PromiseLike<void>[] = []
