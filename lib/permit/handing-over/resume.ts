@@ -76,7 +76,7 @@ class ResumedPermit extends Permit {
   }
 
   /** Rejects if it could not be settled in one of its quotas. It can be tried again. */
-  override end (): Promise<void> {
+  override endInHandler (): Promise<void> {
     this.#hasBegunToEnd = true
     this.#ending ??= this.#endEach().finally(() => {
       this.#ending = undefined
