@@ -205,6 +205,25 @@ t.test('failed says that the store did not answer, then and in later messages', 
   ])
 })
 
+t.test('what is perhaps counted beyond the grant never lowers what is counted', async (t) => {
+  const store = new RemoteStore()
+  const tokens = { perMinute: { tokens: 1000 }, cost: 100, unreported: 500, store }
+  const { app } = await createServer({ quotas: { tokens } })
+  const bob = localAuthentication('bob')
+  const permit = await app.quotaAcquire(bob, 'tokens')
+  const count = async () => (await app.quotaStanding(bob, 'tokens'))?.count
+  store.fails = 'acquire'
+  await permit.end()
+  store.fails = undefined
+  t.equal(await count(), 100, 'the 400 beyond the grant may not be counted')
+  const counted: unknown[] = []
+  for (const amount of [50, 40, 30]) {
+    await permit.charge(amount)
+    counted.push(await count())
+  }
+  t.same(counted, [50, 90, 120])
+})
+
 t.test('a report while the store settles the end is published with its own message', async (t) => {
   const store = new RemoteStore()
   store.waits = 'settle'

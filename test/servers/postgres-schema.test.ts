@@ -222,15 +222,28 @@ t.test('all tables are unlogged, or none with unlogged: false', (t) => {
   t.end()
 })
 
-t.test("a table's name has at most 48 bytes, however few characters they are", (t) => {
-  const message = /option table must be a table's name of at most 48 bytes/
-  for (const character of ['x', 'ä', '表', '🦊']) {
-    const longest = character.repeat(48 / Buffer.byteLength(character))
-    t.ok(new PostgresQuotaStore({ pool, table: longest }))
-    for (const table of [`${longest}x`, `${longest}${character}`]) {
-      t.throws(() => new PostgresQuotaStore({ pool, table }), { message })
-      t.throws(() => postgresSchema({ table }), { message })
+t.test(
+  "a table's name has at most 48 bytes and a schema's 63, however few characters they are",
+  async (t) => {
+    const message = /option table must be a table's name of at most 48 bytes, .* at most 63 bytes/
+    // A quotation mark is written twice in a quoted name.
+    for (const character of ['x', 'ä', '表', '🦊', '""']) {
+      const bytes = character === '""' ? 1 : Buffer.byteLength(character)
+      const table = character.repeat(48 / bytes)
+      const schema = `${character.repeat(Math.floor(63 / bytes))}${'x'.repeat(63 % bytes)}`
+      const longest = `"${schema}"."${table}"`
+      await pool.query(`CREATE SCHEMA "${schema}"; ${postgresSchema({ table: longest })}`)
+      const store = new PostgresQuotaStore({ pool, table: longest })
+      t.match(await acquireOne(store, 'alice'), { admitted: true }, longest)
+      for (const longer of [
+        `"${table}x"`,
+        `"${table}${character}"`,
+        `"${schema}"."x${table}"`,
+        `"${schema}x"."${table}"`
+      ]) {
+        t.throws(() => new PostgresQuotaStore({ pool, table: longer }), { message }, longer)
+        t.throws(() => postgresSchema({ table: longer }), { message })
+      }
     }
   }
-  t.end()
-})
+)

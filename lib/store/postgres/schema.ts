@@ -6,7 +6,8 @@ import source from './schema.sql.js'
 export const defaultTable = 'llm_quota'
 // That of schema.sql.
 export const schemaVersion = 10
-// The names of the functions are longer than the table's, and PostgreSQL cuts names after 63 bytes.
+// PostgreSQL cuts names after 63 bytes, and those of the functions are longer than the table's.
+const longestName = 63
 const longestTableName = 48
 const tableAndSchema = /^(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+"|[^".]+)$/
 
@@ -85,11 +86,15 @@ function literal (text: string): string {
 
 /** Throws an `OptionError` unless the value is the name of a table. */
 export const assertTable = checkThat(
-  `must be a table's name of at most ${longestTableName} bytes, or a schema's and a table's name ` +
-    'with a dot between them',
-  (value) =>
-    typeof value === 'string' &&
-    Buffer.byteLength(value) <= longestTableName &&
-    tableAndSchema.test(value) &&
-    !/\0|\$(function|schema)\$/.test(value)
+  `must be a table's name of at most ${longestTableName} bytes, or a schema's name of at most ` +
+    `${longestName} bytes, a dot and a table's name`,
+  (value) => typeof value === 'string' && tableAndSchema.test(value) && isStorable(value)
 )
+
+function isStorable (table: string): boolean {
+  if (/\0|\$(function|schema)\$/.test(table)) return false
+  const { schema, name } = tableNameOf(table)
+  return (
+    Buffer.byteLength(name) <= longestTableName && Buffer.byteLength(schema ?? '') <= longestName
+  )
+}
