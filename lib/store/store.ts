@@ -52,7 +52,7 @@ export interface QuotaStore {
   forget?(counters: string, callerKey: string): void | Promise<void>
   /**
    * Returns a page of the callers that have a counter of their own with an open window, or places.
-   * A caller whose window stays open is on at least one page.
+   * A caller whose window has not reached its end is on at least one page.
    *
    * @param cursor The cursor of the previous page. Default: the first page.
    */
