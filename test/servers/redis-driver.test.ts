@@ -1,9 +1,11 @@
 // One call of the Redis driver: the checks of every driver.
 import t from 'tap'
 import { adaptClient } from '../../lib/store/redis/adapt-client.js'
+import type { QuotaRedisClient } from '../../lib/store/redis/clients.js'
 import { Keys } from '../../lib/store/redis/keys.js'
 import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
-import { checkDriver } from '../support/driver-checks.js'
+import { demand } from '../support/demands.js'
+import { asking, callOf, checkDriver, send } from '../support/driver-checks.js'
 import { startRedis } from '../support/redis-server.js'
 
 const { client } = await startRedis(t)
@@ -33,4 +35,22 @@ checkDriver({
   async losePlaces () {
     for (const counters of await endsOf('holders')) await client.del(keys.holders(counters))
   }
+})
+
+t.test('each call has a key, so that a cluster client sends it to the slot of all', async (t) => {
+  const adapted = adaptClient(client)
+  const sent: (readonly string[])[] = []
+  const watched: QuotaRedisClient = {
+    evaluateDigest: (digest, keys, parameters) => {
+      sent.push(keys)
+      return adapted.evaluateDigest(digest, keys, parameters)
+    },
+    evaluateSource: (source, keys, parameters) => {
+      sent.push(keys)
+      return adapted.evaluateSource(source, keys, parameters)
+    }
+  }
+  const driver = new RedisDriver(watched, keys, Infinity)
+  for (const call of [callOf(), asking([demand('alice')])]) await send(driver, call)
+  t.same(sent, [['quota:{quota:}v8:'], ['quota:{quota:}v8:windows:default']])
 })

@@ -177,6 +177,32 @@ t.test('no dead counter that opens again, and no dead overflow counter, is room'
   t.equal(await tracked(), 2)
 })
 
+t.test("a month's callers fill the cap until a minute after it, and no key stays", async (t) => {
+  const day = 86_400_000
+  const now = Date.now()
+  const settled = { count: 1, held: 0 }
+  for (const [what, end, window, isOverflowLater] of [
+    ['a month that ends in half a minute', now + 30_000, 31 * day, false],
+    ['a month of which a function says when it begins', now + 30_000, 62 * day, true],
+    ['a month that is over by the clock of the server', now - 90_000, 31 * day, true]
+  ] as const) {
+    const clock = new VirtualClock()
+    const store = new RedisQuotaStore({ client, maxTrackedCallers: 1, clock: clock.now })
+    const month = { window, start: end - 31 * day, end }
+    const next = { window, start: end, end: end + 31 * day }
+    const { receipt } = await acquireOne(store, 'alice', month)
+    if (end > now) t.equal(await store.settle(receipt, settled, 'a text'), true)
+    const left = await Promise.all((await client.keys('*')).map((key) => client.pttl(key)))
+    const longest = isOverflowLater ? window + 120_000 : 150_000
+    t.ok(left.every((time) => time > 0 && time <= longest), `${what}: ${left.join(', ')} ms`)
+    clock.advance(60_000)
+    t.match(await acquireOne(store, 'bob', next), { overflow: true }, what)
+    clock.advance(30_000)
+    t.match(await acquireOne(store, 'carol', next), { overflow: isOverflowLater }, what)
+    await client.flushall()
+  }
+})
+
 t.test('12,000 callers on a quota of a month have a counter each', async (t) => {
   const store = new RedisQuotaStore({ client })
   const month = { counters: 'chat.tokens.month', window: 31 * 86_400_000, limit: 9 }

@@ -1,4 +1,4 @@
-import { counterRetention, unlimited } from '../counter.js'
+import { counterRetention, keptUntil, unlimited } from '../counter.js'
 import type { Call, QuotaCaller, RequestOfCall, Settlement } from '../shared/driver.js'
 import { overflowRow, storedName } from '../shared/stored-names.js'
 import type { Demand } from '../store.js'
@@ -96,7 +96,7 @@ export class DecideArguments {
       const unit = 1 + demands.findIndex((other) => other.unit === demand.unit)
       this.#addPosition(demand)
       this.#numbers.push(limit === unlimited ? Infinity : limit, least, most, unit)
-      this.#numbers.push(Number(isEstimate), start ?? none, end ?? none)
+      this.#numbers.push(Number(isEstimate), start ?? none, end ?? none, keptUntilOf(demand))
     }
   }
 
@@ -118,11 +118,13 @@ export class DecideArguments {
     this.#numbers.push(quota.position, rowIn(quota, storedName(callerKey)))
   }
 
+  /** A client of a cluster sends a call without keys to any server, and this one has its slot's. */
   #allKeys (): string[] {
     const keys: string[] = []
     for (const counters of this.#quotas.keys()) keys.push(this.#keys.counters(counters))
     for (const counters of this.#concurrent.keys()) keys.push(this.#keys.holders(counters))
-    return keys.concat([...this.#holders.keys()], this.#onceKeys)
+    keys.push(...this.#holders.keys(), ...this.#onceKeys)
+    return keys.length === 0 ? [this.#keys.root] : keys
   }
 
   #allNumbers (call: Call, settlementCount: number): Float64Array {
@@ -190,6 +192,11 @@ export class DecideArguments {
     }
     return holder
   }
+}
+
+function keptUntilOf ({ window, start, end }: Demand): number {
+  if (window === null || start === null || end === null) return none
+  return keptUntil(start, end, window)
 }
 
 function rowIn ({ rows }: WindowedQuota, name: string): number {

@@ -120,7 +120,7 @@ for _ = 1, settlementCount do
     keyAt = keyAt + 1
     local key, isOpen = KEYS[keyAt], counter.ends > (counter.isZoned and serverTime or now)
     isApplied = isApplied and isOpen and not remembered[key] and call('EXISTS', key) == 0
-    if isApplied then remembered[key] = quota.keep end
+    if isApplied then remembered[key] = max(MINUTE, counter.deadFrom - now) end
     reply[#reply + 1] = isApplied and 1 or 0
   end
   if isApplied then
@@ -144,8 +144,9 @@ local function isOver (counter, starts, ends)
   return counter.ends <= (ends > 0 and starts or now)
 end
 
--- Opens a window. The counter is dead a minute after it is over, by the server's clock, too.
-local function open (quota, counter, ends)
+-- Opens a window. Its counter is kept for `keep` or, in a time zone, until the time `keptUntil` of
+-- the server's clock. If that is over, because the client's clock is behind, for `keep`, too.
+local function open (quota, counter, ends, keptUntil)
   if counter.state == NEW and quota.overflow and counter ~= quota.overflow then
     quota.free = quota.free - 1
   end
@@ -153,7 +154,8 @@ local function open (quota, counter, ends)
   counter.isZoned, counter.state = ends > 0, OPENED
   counter.ends, counter.deadFrom = now + quota.window, now + quota.keep
   if ends > 0 then
-    counter.ends, counter.deadFrom = ends, max(counter.deadFrom, now + ends - serverTime + MINUTE)
+    counter.ends = ends
+    if keptUntil > serverTime then counter.deadFrom = now + keptUntil - serverTime end
   end
   counter.count, counter.held, counter.heldBefore = 0, 0, 0
 end
@@ -174,12 +176,12 @@ for _ = 1, requestCount do
   size, hasPlaces, at = unpackNumbers('dd', NUMBERS, at)
   local firstAt, isAdmitted = at, true
   for index = 1, size do
-    local position, row, limit, least, most, unit, isEstimate, starts, ends
-    position, row, limit, least, most, unit, isEstimate, starts, ends, at =
-      unpackNumbers('ddddddddd', NUMBERS, at)
+    local position, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil
+    position, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil, at =
+      unpackNumbers('dddddddddd', NUMBERS, at)
     local quota = quotas[position]
     local counter = counterOf(quota, row)
-    if isOver(counter, starts, ends) then open(quota, counter, ends) end
+    if isOver(counter, starts, ends) then open(quota, counter, ends, keptUntil) end
     local room = limit - counter.count
     if room < least or room < 1 then isAdmitted = false end
     -- What the demands of one unit would be granted alone bounds each of them. A unit is the
@@ -190,9 +192,9 @@ for _ = 1, requestCount do
   nameAt = nameAt + hasPlaces
   at = firstAt
   for _ = 1, size do
-    local position, row, limit, least, most, unit, isEstimate, starts, ends
-    position, row, limit, least, most, unit, isEstimate, starts, ends, at =
-      unpackNumbers('ddddddddd', NUMBERS, at)
+    local position, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil
+    position, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil, at =
+      unpackNumbers('dddddddddd', NUMBERS, at)
     local quota = quotas[position]
     local counter = counterOf(quota, row)
     local room, granted = limit - counter.count, 0

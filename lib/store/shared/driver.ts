@@ -64,9 +64,9 @@ export interface Connection {
 }
 
 /**
- * Certainly nothing of a call has run, since the server itself says that it has refused it or
- * rolled it back; or at most it has freed, renewed or taken places, which can be done again. So the
- * duties of the call wait for another one. Its requests fail with the cause.
+ * Certainly nothing of a call has run: it was not sent, or the server itself says that it has
+ * refused it or rolled it back. So the duties of the call wait for another one. Its requests fail
+ * with the cause.
  */
 export class NotRunError extends Error {
   /** What the client has thrown. */
