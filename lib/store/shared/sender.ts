@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
+import { TimeLimitError } from '../../errors.js'
 import { isPromise } from '../../promises.js'
-import { nodeTimers, TimeLimitError, withTimeout, type QuotaTimers } from '../../time-limit.js'
+import { nodeTimers, withTimeout, type QuotaTimers } from '../../time-limit.js'
 import { periodLength } from '../counter.js'
 import type { SentCall } from './batch.js'
 import type { CallQueue, FailureKind } from './call-queue.js'
