@@ -56,7 +56,7 @@ export class DecideArguments {
     for (const settlement of call.settlements) settlementCount += this.#addSettlement(settlement)
     for (const request of call.requests) this.#addRequest(request)
     for (const demand of call.standings) this.#addStanding(demand)
-    this.keys = this.#allKeys()
+    this.keys = this.#allKeys(call)
     const numbers = this.#allNumbers(call, settlementCount)
     this.parameters = [Buffer.from(numbers.buffer), ...this.#names()]
   }
@@ -119,11 +119,12 @@ export class DecideArguments {
   }
 
   /** A client of a cluster sends a call without keys to any server, and this one has its slot's. */
-  #allKeys (): string[] {
+  #allKeys ({ settlements, process }: Call): string[] {
     const keys: string[] = []
     for (const counters of this.#quotas.keys()) keys.push(this.#keys.counters(counters))
     for (const counters of this.#concurrent.keys()) keys.push(this.#keys.holders(counters))
     keys.push(...this.#holders.keys(), ...this.#onceKeys)
+    if (settlements.length > 0) keys.push(this.#keys.calls(process))
     return keys.length === 0 ? [this.#keys.root] : keys
   }
 
@@ -133,6 +134,7 @@ export class DecideArguments {
       call.periodLength,
       call.placeDuration,
       call.firstWindowId,
+      call.number,
       this.#cap,
       this.#quotas.size,
       this.#concurrent.size,

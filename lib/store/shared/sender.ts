@@ -190,8 +190,9 @@ export class Sender {
   #callOf ({ content }: SentCall, time: Call['time']): Call {
     let demands = 0
     for (const request of content.requests) demands += request.demands.length
+    const { process, latestCall: number } = this.#names
     const firstWindowId = this.#names.windowIds(demands)
-    return { time, placeDuration, periodLength, firstWindowId, ...content }
+    return { process, number, time, placeDuration, periodLength, firstWindowId, ...content }
   }
 
   #pause (): Promise<void> {
