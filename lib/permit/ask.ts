@@ -111,6 +111,8 @@ async function askSeveral (
           return failed(error)
         }
       },
+      // No line asks because of this: two lines whose first requests need room in both would make
+      // each other ask in turn, without a pause. They find what comes free when they ask next.
       settle (store, receipt, less) {
         requester.server.closing.waitFor(giveBack(store, receipt, less, requester))
       }
