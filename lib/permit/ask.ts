@@ -135,7 +135,8 @@ function decideEach (acquisitions: Acquisitions, asked: readonly QuotaOfRequest[
 
 function fail (error: unknown, asked: readonly QuotaOfRequest[], { log }: Requester): void {
   const counters = asked.map(({ quota }) => quota.counters)
-  logFailure(log, error, 'the quota store failed; it may have counted the request all the same', { counters })
+  const message = 'the quota store failed; it may have counted the request all the same'
+  logFailure(log, error, message, { counters })
   for (const each of asked) each.fail('store')
 }
 
