@@ -1,4 +1,5 @@
 import { assertOptions, checkThat, isNatural, isObject } from '../option-checks.js'
+import { inAnyCase, valuesIn, type NamesInAnyCase } from './any-case.js'
 import { propertyOf } from './counts.js'
 import { imagesOf } from './request-images.js'
 
@@ -23,12 +24,15 @@ const assertTokens = checkThat('must be a safe integer of at least 0', isNatural
 const checks = { output: assertTokens, image: assertTokens }
 
 /**
- * Returns the most tokens that a request to a model can use: an upper bound, from the body of the
- * request alone, in the form of OpenAI's chat or responses, Anthropic, Gemini, Ollama or Cohere.
+ * Returns the most tokens that a request to a model can use, from the body of the request alone, in
+ * the form of OpenAI's chat or responses, Anthropic, Gemini, Ollama or Cohere. It is an upper
+ * bound, except for what a server adds by itself: a system prompt of its own, such as one around
+ * tools in another form than Anthropic's or Converse's, and what a model searches.
  *
  * The input has a token for each byte of the body as JSON in UTF-8, because no text has more tokens
- * than bytes, and `options.image` for each image, whether encoded or a link. The output is the
- * greatest maximum that the body sets, else `options.output`, times the answers that it asks for.
+ * than bytes, `options.image` for each image, whether encoded or a link, and the most that
+ * Anthropic's API adds for tools. The output is the greatest maximum that the body sets, else
+ * `options.output`, times the answers that it asks for. A maximum of at most 0 is none.
  *
  * @returns The estimate; null for a body in none of these forms, with images but no
  *   `options.image`, or that refers to what it does not hold: an earlier response, a conversation,
@@ -58,7 +62,8 @@ export function estimateOf (body: unknown, options: EstimateOptions): Estimate |
   const answers = answersOf(body)
   const output = greatestSetIn(body, outputLimitNames, options.output)
   if (text === null || answers === null || output === null) return null
-  const input = Buffer.byteLength(text) + images.count * (options.image ?? 0)
+  const inputOfImages = images.count * (options.image ?? 0)
+  const input = Buffer.byteLength(text) + inputOfImages + inputForTools(body)
   if (!isNatural(input)) return null
   // A client can ask for any number of answers; the two numbers can always be added up.
   return { input, output: Math.min(output * answers, Number.MAX_SAFE_INTEGER - input) }
@@ -76,7 +81,7 @@ function hasKnownForm (body: object): boolean {
 }
 
 /** Properties with which a request refers to what it does not hold. */
-const referringNames = [
+const referringNames = inAnyCase(
   'previous_response_id',
   'conversation',
   'conversation_id',
@@ -101,14 +106,20 @@ const referringNames = [
   'fallbacks',
   // What Anthropic's API compacts is read and written in addition.
   'context_management'
-]
+)
+
+const promptNames = inAnyCase('prompt')
+const toolsNames = inAnyCase('tools')
 
 function refersToMore (body: object): boolean {
-  if (referringNames.some((name) => propertyOf(body, name) != null)) return true
+  if (valuesIn(body, referringNames).some((value) => value != null)) return true
   // OpenAI's stored prompt.
-  if (isObject(propertyOf(body, 'prompt'))) return true
-  const tools = propertyOf(body, 'tools') ?? []
-  return !Array.isArray(tools) || tools.some((tool) => !isToolOfClient(tool))
+  if (valuesIn(body, promptNames).some(isObject)) return true
+  return valuesIn(body, toolsNames).some((tools) => !areToolsOfClient(tools ?? []))
+}
+
+function areToolsOfClient (tools: unknown): boolean {
+  return Array.isArray(tools) && tools.every(isToolOfClient)
 }
 
 /** Whether a tool is defined in the request, so that the server runs none and adds no text. */
@@ -122,6 +133,26 @@ function isToolOfClient (tool: unknown): boolean {
   return isGemini || typeof propertyOf(tool, 'name') === 'string'
 }
 
+/**
+ * The most tokens of the system prompt with which Anthropic's API explains tools to a model, as its
+ * page on tool use lists them: those of Claude Opus 4.7, if it must call one. Others have less.
+ */
+const mostForTools = 804
+
+const schemaNames = inAnyCase('input_schema')
+
+/** Converse holds its tools in an object. */
+const toolConfigurationNames = inAnyCase('toolConfig')
+
+/** Returns the most tokens that Anthropic's models read in addition because a body has tools. */
+function inputForTools (body: object): number {
+  const tools = valuesIn(body, toolsNames).flat().filter(isObject)
+  const hasTools =
+    tools.some((tool) => valuesIn(tool, schemaNames).length > 0) ||
+    valuesIn(body, toolConfigurationNames).some(isObject)
+  return hasTools ? mostForTools : 0
+}
+
 /** Returns the body as JSON without some of its objects; null if there is none. */
 function jsonWithout (body: object, omitted: ReadonlySet<unknown>): string | null {
   try {
@@ -132,52 +163,67 @@ function jsonWithout (body: object, omitted: ReadonlySet<unknown>): string | nul
   }
 }
 
-/** Names of the most tokens of output, in a body or in its configuration. */
-const outputLimitNames = [
-  'max_tokens',
-  'max_completion_tokens',
-  'max_output_tokens',
-  'maxOutputTokens',
+/**
+ * Names of the most tokens of output, in a body or in its configuration. A number of at most 0 sets
+ * no maximum under any of them: Ollama does not limit the output then, whether the request is in
+ * its own form or in OpenAI's, nor does llama.cpp for -1. The others write nothing, or refuse it.
+ */
+const outputLimitNames = inAnyCase(
+  'max_tokens', // OpenAI's chat and completions, Anthropic, Cohere, Mistral, and most others
+  'max_completion_tokens', // OpenAI's chat, Groq, xAI
+  'max_output_tokens', // OpenAI's responses; Gemini
+  'maxOutputTokens', // Gemini
   'maxTokens', // Converse
-  'num_predict'
-]
+  'max_new_tokens', // Nova on Bedrock
+  'max_gen_len', // Llama on Bedrock
+  'max_tokens_to_sample', // Anthropic's completions
+  'num_predict', // Ollama
+  'n_predict' // llama.cpp
+)
 
-/** Objects of a body with its configuration: Gemini's, Ollama's and Converse's. */
-const configurationNames = ['generationConfig', 'generation_config', 'options', 'inferenceConfig']
+/** Objects of a body with its configuration. */
+const configurationNames = inAnyCase(
+  'generationConfig', // Gemini
+  'generation_config', // Gemini's interactions
+  'options', // Ollama
+  'inferenceConfig' // Converse, and Nova on Bedrock
+)
+
+/** How many answers a body asks for. */
+const answersNames = inAnyCase(
+  'n', // OpenAI's chat and completions
+  'best_of', // OpenAI's completions
+  'candidateCount', // Gemini
+  'candidate_count',
+  'num_generations' // Cohere
+)
 
 /**
- * Returns the greatest number that a body sets under these names, `otherwise` if it sets none, and
- * null if it sets one to anything else.
+ * Returns the greatest number that a body sets under these names, where one of at most 0 means
+ * `otherwise`; also `otherwise` if it sets none, and null if it sets one to anything else.
  */
-function greatestSetIn (
-  body: object,
-  names: readonly string[],
-  otherwise: number
-): number | null {
-  const configurations = configurationNames.map((name) => propertyOf(body, name))
+function greatestSetIn (body: object, names: NamesInAnyCase, otherwise: number): number | null {
+  const places = [body, ...valuesIn(body, configurationNames).filter(isObject)]
+  const values = places.flatMap((place) => valuesIn(place, names))
   const numbers: number[] = []
-  for (const place of [body, ...configurations]) {
-    if (!isObject(place)) continue
-    for (const name of names) {
-      const value = propertyOf(place, name)
-      if (value == null) continue
-      // Ollama's -1 and -2 set no maximum.
-      const number = value === -1 || value === -2 ? otherwise : value
-      if (!isNatural(number)) return null
-      numbers.push(number)
-    }
+  for (const value of values) {
+    if (value == null) continue
+    const number = typeof value === 'number' && value <= 0 ? otherwise : value
+    if (!isNatural(number)) return null
+    numbers.push(number)
   }
   return numbers.length === 0 ? otherwise : Math.max(...numbers)
 }
 
-const answerNames = ['n', 'best_of', 'candidateCount', 'candidate_count', 'num_generations']
-
 /** Returns how many answers a body asks for; null if that is no number. */
 function answersOf (body: object): number | null {
-  const answers = greatestSetIn(body, answerNames, 1)
+  const answers = greatestSetIn(body, answersNames, 1)
   if (answers === null) return null
-  const prompt = propertyOf(body, 'prompt')
-  // A list of prompts, unless it is one as a list of tokens.
-  const prompts = Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt.length : 1
-  return Math.max(answers, 1) * Math.max(prompts, 1)
+  const prompts = valuesIn(body, promptNames).map(promptsIn)
+  return answers * Math.max(1, ...prompts)
+}
+
+/** Returns how many prompts there are: a list can hold several, or be one as a list of tokens. */
+function promptsIn (prompt: unknown): number {
+  return Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt.length : 1
 }

@@ -1,4 +1,5 @@
 import { isObject } from '../option-checks.js'
+import { inAnyCase, valuesIn, type NamesInAnyCase } from './any-case.js'
 import { propertyOf } from './counts.js'
 
 /** The images of a request. */
@@ -9,7 +10,7 @@ export interface RequestImages {
 }
 
 /** Properties of a body that hold parts of what a model reads. */
-const namesInBody = [
+const namesInBody = inAnyCase(
   'messages',
   'input',
   'contents',
@@ -17,10 +18,10 @@ const namesInBody = [
   'systemInstruction',
   'system_instruction',
   'chat_history'
-]
+)
 
 /** Properties of a part that hold other parts. */
-const namesInPart = ['content', 'parts', 'output']
+const namesInPart = inAnyCase('content', 'parts', 'output')
 
 /** Types of parts that hold all of their text. */
 const textTypes = new Set([
@@ -53,14 +54,14 @@ const geminiTextNames = new Set([
 ])
 
 /** Properties of a part or message that refer to a file, or hold one that is no image. */
-const namesOfFiles = [
+const namesOfFiles = inAnyCase(
   'audio', // OpenAI's earlier audio
   'attachments',
   'fileData',
   'file_data',
   'inlineData',
   'inline_data'
-]
+)
 
 /** How deep parts can be nested: in the result of a tool, in a message. */
 const deepest = 8
@@ -78,20 +79,17 @@ export function imagesOf (body: object): RequestImages | null {
 /** Returns the number of images in some properties, and adds what holds them to the holders. */
 function countIn (
   value: object,
-  names: readonly string[],
+  names: NamesInAnyCase,
   holders: Set<unknown>,
   depth: number
 ): number | null {
   if (depth === 0) return null
   let count = countOfOllama(value, holders)
-  for (const name of names) {
-    const held = propertyOf(value, name)
-    for (const part of Array.isArray(held) ? held : [held]) {
-      if (!isObject(part)) continue
-      const inPart = countOfPart(part, holders, depth - 1)
-      if (inPart === null) return null
-      count += inPart
-    }
+  for (const part of valuesIn(value, names).flat()) {
+    if (!isObject(part)) continue
+    const inPart = countOfPart(part, holders, depth - 1)
+    if (inPart === null) return null
+    count += inPart
   }
   return count
 }
@@ -107,12 +105,17 @@ function countOfPart (part: object, holders: Set<unknown>, depth: number): numbe
   return countIn(isObject(response) ? response : part, namesInPart, holders, depth)
 }
 
+const imagesNames = inAnyCase('images')
+
 /** Counts the list `images` of a message of Ollama. */
 function countOfOllama (value: object, holders: Set<unknown>): number {
-  const images = propertyOf(value, 'images')
-  if (!Array.isArray(images)) return 0
-  holders.add(images)
-  return images.length
+  let count = 0
+  for (const images of valuesIn(value, imagesNames)) {
+    if (!Array.isArray(images)) continue
+    holders.add(images)
+    count += images.length
+  }
+  return count
 }
 
 /** Whether a part is an image that the request holds or links to. */
@@ -135,7 +138,7 @@ function isFile (part: object): boolean {
 
 /** Whether a part is one that holds all that the model reads of it. */
 function isKnown (part: object): boolean {
-  if (namesOfFiles.some((name) => propertyOf(part, name) != null)) return false
+  if (valuesIn(part, namesOfFiles).some((file) => file != null)) return false
   const type = propertyOf(part, 'type')
   if (type === 'document') return holdsText(part)
   if (type === 'reasoning') return propertyOf(part, 'encrypted_content') != null

@@ -9,6 +9,7 @@ import { meterInPermit, readUsage, type MeterOptions } from './meter.js'
 import type { Permit } from './permit.js'
 import { reportUsage } from './report-usage.js'
 import type { PermitServer } from './requester.js'
+import { waitInHandler } from './settled-in-time.js'
 
 /**
  * What a request has of its quotas: that of the hook is `request.quota`, and `fastify.quotaAcquire`
@@ -45,8 +46,9 @@ export interface QuotaPermit extends AsyncDisposable {
    * @param amounts A number of model tokens, an amount for each unit, or null if nothing is known.
    *   An amount is a safe integer of at least 0; any other is logged as an error and not counted.
    *   `{ requests: 0 }` gives the request itself back, for example if its model failed.
-   * @returns A promise that is fulfilled when the store has counted it. It never rejects: if the
-   *   store fails, the error is logged.
+   * @returns A promise that is fulfilled when the store has counted it, or after 5 seconds: then
+   *   the store counts it as soon as it can. It never rejects: if the store fails, the error is
+   *   logged. Shadow quotas are not waited for.
    */
   charge(amounts: Amounts): Promise<void>
   /**
@@ -102,8 +104,8 @@ export interface QuotaPermit extends AsyncDisposable {
    */
   handOver(): Promise<string>
   /**
-   * Settles what was used and releases the places, once. Never rejects, but for a permit that
-   * `fastify.quotaResume` returned.
+   * Settles what was used and releases the places, once. The promise is fulfilled as that of
+   * `charge`, and never rejects, but for a permit that `fastify.quotaResume` returned.
    */
   end(): Promise<void>
 }
@@ -176,7 +178,7 @@ export class PermitHandle implements QuotaPermit {
       if (permit?.counts(unit) === true) reporting.push(permit.report(unit, amount))
       else quotaLog.uncountedUnit(unit)
     }
-    await Promise.all(reporting)
+    await waitInHandler(Promise.all(reporting))
   }
 
   async handOver (): Promise<string> {
@@ -191,7 +193,7 @@ export class PermitHandle implements QuotaPermit {
     const read = readUsage(usage, quotaLog)
     const permit = this.#source.permit ?? (await this.#source.pending)
     if (read === null || (permit !== undefined && permit.refusal !== null)) return
-    await reportUsage(permit, read, quotaLog)
+    await waitInHandler(reportUsage(permit, read, quotaLog))
   }
 
   meter (body: ModelBody, options: MeterOptions = {}): Readable {
@@ -205,7 +207,7 @@ export class PermitHandle implements QuotaPermit {
   }
 
   async end (): Promise<void> {
-    await this.#source.permit?.end()
+    await this.#source.permit?.endInHandler()
   }
 
   async [Symbol.asyncDispose] (): Promise<void> {

@@ -73,8 +73,7 @@ const texts: [form: string, body: object, output: number][] = [
             { type: 'tool_use', id: 't', name: 'f', input: { type: 'file' } }
           ]
         }
-      ],
-      tools: [{ name: 'f', input_schema: { type: 'object' } }]
+      ]
     },
     5
   ],
@@ -93,7 +92,14 @@ const texts: [form: string, body: object, output: number][] = [
     10
   ],
   ['Ollama', { messages: question, options: { num_predict: 5 } }, 5],
-  ['Ollama without a maximum', { prompt: 'p', options: { num_predict: -1 } }, 1_000],
+  ['Ollama without a maximum, as 0', { prompt: 'p', options: { num_predict: 0 } }, 1_000],
+  ['Ollama without a maximum, as -1', { prompt: 'p', options: { num_predict: -1 } }, 1_000],
+  ['Ollama in the form of OpenAI, without a maximum', { messages: question, max_tokens: 0 }, 1_000],
+  ['llama.cpp', { prompt: 'p', n_predict: 5_000 }, 5_000],
+  ['Llama on Bedrock', { prompt: 'p', max_gen_len: 5_000 }, 5_000],
+  ['Anthropic\'s completions', { prompt: 'p', max_tokens_to_sample: 5_000 }, 5_000],
+  ['Nova', { messages: question, inferenceConfig: { max_new_tokens: 5_000 } }, 5_000],
+  ['a negative maximum', { messages: question, max_tokens: -5 }, 1_000],
   [
     'Ollama, of two maxima one that is none',
     { prompt: 'p', max_tokens: 5, options: { num_predict: -1 } },
@@ -114,6 +120,48 @@ for (const [form, body, output] of texts) {
     t.strictSame(estimateOf(body, { output: 1_000 }), { input: bytesOf(body), output })
   })
 }
+
+// Letters that servers written in Go take for those of ASCII.
+const longS = '\u017f'
+const kelvin = '\u212a'
+
+const sameNames: [what: string, body: object, output: number][] = [
+  ['in capital letters', { prompt: 'p', Options: { num_predict: 5_000 } }, 5_000],
+  [
+    'beside the name itself',
+    { prompt: 'p', options: { num_predict: 5 }, OPTIONS: { Num_Predict: 5_000 } },
+    5_000
+  ],
+  ['with a long s', { prompt: 'p', [`option${longS}`]: { num_predict: 5_000 } }, 5_000],
+  ['with a Kelvin sign', { messages: question, [`max_to${kelvin}ens`]: 5_000 }, 5_000],
+  ['of how many answers there are', { messages: question, max_tokens: 5, N: 3 }, 15]
+]
+
+for (const [what, body, output] of sameNames) {
+  t.test(`estimateOf takes the greatest of names that differ in case: ${what}`, async (t) => {
+    t.strictSame(estimateOf(body, options), { input: bytesOf(body), output })
+  })
+}
+
+const withTools: [form: string, body: object][] = [
+  ['Anthropic', { messages: question, tools: [{ name: 'f', input_schema: { type: 'object' } }] }],
+  [
+    'Anthropic, with a type',
+    { messages: question, tools: [{ type: 'custom', name: 'f', input_schema: {} }] }
+  ],
+  [
+    'Converse',
+    { messages: question, toolConfig: { tools: [{ toolSpec: { name: 'f', inputSchema: {} } }] } }
+  ]
+]
+
+for (const [form, body] of withTools) {
+  t.test(`estimateOf adds what Anthropic's models read because of tools: ${form}`, async (t) => {
+    t.strictSame(estimateOf(body, options), { input: bytesOf(body) + 804, output: 1_000 })
+  })
+}
+
+const answers = { role: 'user', content: 'two' }
 
 const encoded = 'A'.repeat(100_000)
 const data = `data:image/png;base64,${encoded}`
@@ -168,7 +216,8 @@ const images: [form: string, body: object, images: number][] = [
     { contents: [{ parts: [{ inline_data: { mime_type: 'image/png', data: encoded } }] }] },
     1
   ],
-  ['Ollama', { messages: [{ role: 'user', content: 'two', images: [encoded, encoded] }] }, 2]
+  ['Ollama', { messages: [{ role: 'user', content: 'two', images: [encoded, encoded] }] }, 2],
+  ['Ollama, in capital letters', { Messages: [{ ...answers, Images: [encoded] }], prompt: '' }, 1]
 ]
 
 for (const [form, body, count] of images) {
@@ -180,13 +229,12 @@ for (const [form, body, count] of images) {
   })
 }
 
-const answers = { role: 'user', content: 'two' }
-
 const unknown: [what: string, body: unknown][] = [
   ['no object', 'text'],
   ['null', null],
   ['no form that is known', { query: 'two' }],
   ['an earlier response', { input: 'two', previous_response_id: 'r' }],
+  ['an earlier response, in capital letters', { input: 'two', Previous_Response_Id: 'r' }],
   ['a conversation', { input: 'two', conversation: { id: 'c' } }],
   ['a conversation of Cohere', { message: 'two', conversation_id: 'c' }],
   ['a stored prompt', { input: 'two', prompt: { id: 'p' } }],
@@ -250,7 +298,6 @@ const unknown: [what: string, body: unknown][] = [
   ['a tool that is no object', { messages: [answers], tools: ['web_search'] }],
   ['servers of tools', { messages: [answers], mcp_servers: [{ url: 'u' }] }],
   ['a maximum that is no number', { messages: [answers], max_tokens: '5' }],
-  ['a negative maximum', { messages: [answers], max_tokens: -5 }],
   ['answers that are no number', { messages: [answers], n: 1.5 }],
   ['a part that is not known', { messages: [{ role: 'user', content: [{ type: 'video_url' }] }] }]
 ]

@@ -30,15 +30,17 @@ export function place (callerKey: string, limit: number): Demand {
   return demandOf(callerKey, placeOf(limit))
 }
 
-let latestWindowId = 0
+let latestCall = 0
 
 export function callOf (more: Partial<Call> = {}): Call {
-  latestWindowId += 100
+  latestCall += 1
   return {
+    process: 'one',
+    number: latestCall,
     time: start,
     placeDuration: 30_000,
     periodLength,
-    firstWindowId: latestWindowId,
+    firstWindowId: 100 * latestCall,
     freed: [],
     renewed: [],
     settlements: [],
@@ -72,7 +74,7 @@ export function taking (name: string, demand: Demand, more: Partial<Call> = {}):
 }
 
 /** A settlement of what `alice` has counted in the default quota. */
-function settlementOf (
+export function settlementOf (
   windowId: number,
   lessCount: number,
   lessHeld: ReadonlyMap<number, number>
