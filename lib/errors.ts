@@ -121,3 +121,23 @@ export class StandingError extends createError(
   'fastify-llm-quota: the standing of the caller could not be determined',
   503
 ) {}
+
+/**
+ * A store, or a function of the host, did not respond in time. `end` of a resumed permit rejects
+ * with it.
+ */
+export class TimeLimitError extends createError(
+  'FST_ERR_LLM_QUOTA_TIME_LIMIT',
+  'no response within %s ms',
+  503
+) {}
+
+/**
+ * The request waited too long to be sent to the server of its store, while the server answered
+ * others. The server is well, so an `InsuredQuotaStore` does not leave it.
+ */
+export class OverloadError extends createError(
+  'FST_ERR_LLM_QUOTA_OVERLOAD',
+  'more requests arrive than the quota store decides: after %s ms, the request was not sent',
+  503
+) {}

@@ -11,8 +11,10 @@ export {
   DecoratorError,
   EnvironmentError,
   OptionError,
+  OverloadError,
   SecondRegistrationError,
   StandingError,
+  TimeLimitError,
   UnknownQuotaError
 } from './errors.js'
 export type { QuotaTimers } from './time-limit.js'

@@ -1,3 +1,5 @@
+import { TimeLimitError } from './errors.js'
+
 /** The timers of a time limit. `VirtualClock` and `node:timers` have these functions. */
 export interface QuotaTimers {
   /**
@@ -31,15 +33,6 @@ const shortestDelay = 1
 // has arrived by then reaches its reader in one turn of the event loop, or in a few if it passes
 // through TLS or a proxy in the same process.
 const graceTurns = 5
-
-/** A result did not arrive in time. */
-export class TimeLimitError extends Error {
-  /** @param timeout Milliseconds. */
-  constructor (timeout: number) {
-    super(`no response within ${timeout} ms`)
-    this.name = 'TimeLimitError'
-  }
-}
 
 /** Calls a function once after a time that passes only while the event loop runs. */
 export class TimeLimit {

@@ -1,11 +1,11 @@
 import timers from 'node:timers'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { preferenceFailures, type PreferenceFailure } from '../channels.js'
-import { formatType } from '../errors.js'
+import { formatType, TimeLimitError } from '../errors.js'
 import { logLine, loggableError } from '../log.js'
 import { withFunctions } from '../option-checks.js'
 import { isPromise, type Eventual } from '../promises.js'
-import { TimeLimitError, withTimeout } from '../time-limit.js'
+import { withTimeout } from '../time-limit.js'
 import { toInteger } from './limit.js'
 
 /**
@@ -148,7 +148,7 @@ class Preference {
   }
 
   #threw (error: unknown): undefined {
-    // It delays no request, so it is called for the next one, too.
+    // Only timeouts make a reader rest.
     this.#timeoutsInARow = 0
     this.#failed({ err: loggableError(error) }, unavailable)
   }

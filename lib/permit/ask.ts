@@ -133,7 +133,7 @@ function decideEach (acquisitions: Acquisitions, asked: readonly QuotaOfRequest[
 
 function fail (error: unknown, asked: readonly QuotaOfRequest[], { log }: Requester): void {
   const counters = asked.map(({ quota }) => quota.counters)
-  logFailure(log, error, 'the quota store failed; the request is not counted', { counters })
+  logFailure(log, error, 'the quota store failed; it may have counted the request all the same', { counters })
   for (const each of asked) each.fail('store')
 }
 

@@ -9,13 +9,14 @@ import { Place } from './holdings/place.js'
 import { takesUsage, type Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
+import { waitInHandler } from './settled-in-time.js'
 import { Usage } from './holdings/usage.js'
 
 /** A shadow quota of a request, and what the request has of it. */
 export interface Shadow {
   readonly quota: Quota
-  /** It refuses nothing. */
-  readonly permit: Eventual<Permit>
+  /** It refuses nothing. A promise until it is decided. */
+  permit: Eventual<Permit>
 }
 
 /**
@@ -56,7 +57,7 @@ export class Permit implements OpenPermit {
   readonly #holdings: Holding[] = []
   readonly #shadows: readonly Shadow[]
   #settled: Promise<void> | undefined
-  #handedOver: Promise<string> | undefined
+  #handedOver: string | undefined
 
   constructor (requester: Requester, quotas: readonly QuotaOfRequest[], decided: Decided) {
     const { refusal, decisions, shadows = none, isAbandoned = false } = decided
@@ -131,7 +132,7 @@ export class Permit implements OpenPermit {
    */
   async reportEach (amountOf: AmountReader): Promise<void> {
     if (this.#handedOver !== undefined) {
-      this.requester.server.quotaLog.wrongReport(new TypeError(afterHandOver))
+      this.requester.server.quotaLog.lateReport(new TypeError(afterHandOver))
       return
     }
     const reports: PromiseLike<void>[] = []
@@ -145,9 +146,7 @@ export class Permit implements OpenPermit {
         this.follow()
       }
     }
-    for (const { permit } of this.#shadows) {
-      reports.push(Promise.resolve(then(permit, (shadow) => shadow.reportEach(amountOf))))
-    }
+    this.#inShadows((shadow) => shadow.reportEach(amountOf))
     const reported = Promise.all(reports)
     this.requester.server.closing.waitFor(reported)
     await reported
@@ -173,41 +172,44 @@ export class Permit implements OpenPermit {
     return this.#settled
   }
 
+  /** What the `end` of a handler does: waits for 5 seconds at most. */
+  endInHandler (): Promise<void> {
+    return waitInHandler(this.end())
+  }
+
   /** What `await using` does. */
   dispose (): Promise<void> {
-    return this.end()
+    return this.endInHandler()
   }
 
   /**
    * Leaves the end of the permit to whoever resumes it: nothing is given back, and what it counts
-   * is not held any more.
+   * is not held any more. Waits for that for 5 seconds at most.
    *
-   * @returns The text, the same each time.
+   * @returns The text, the same each time. What a shadow quota counts that is not decided yet is
+   *   not in it, and stays counted.
    * @throws {TypeError} If the permit was refused or has ended, if it has places, or if all that it
    *   counts is counted in this process only.
    */
   async handOver (): Promise<string> {
-    const shadows = await Promise.all(this.#shadows.map(({ permit }) => permit))
-    if (this.#handedOver !== undefined) return await this.#handedOver
-    const permits = [this, ...shadows]
-    assertCanBeHandedOver(this, permits.flatMap(({ quotas }) => quotas))
-    const handingOver = this.#handOverEach(permits.flatMap((permit) => permit.#holdings))
-    this.#handedOver = handingOver
-    const settled = handingOver.then(() => {})
-    for (const permit of permits) {
-      permit.#settled = settled
-      permit.#unlist()
+    if (this.#handedOver === undefined) {
+      const shadows = this.#shadows.map(({ permit }) => permit)
+      const permits = [this, ...shadows.filter((shadow) => shadow instanceof Permit)]
+      assertCanBeHandedOver(this, permits.flatMap(({ quotas }) => quotas))
+      const holdings = permits.flatMap((permit) => permit.#holdings)
+      this.#handedOver = writeHandedOver({
+        reference: this.requester.reference,
+        holdings: holdings.map(({ handedOver }) => handedOver).filter((each) => each !== null)
+      })
     }
-    this.requester.server.closing.waitFor(handingOver)
-    return await handingOver
+    await waitInHandler(this.#leave())
+    return this.#handedOver
   }
 
-  async #handOverEach (holdings: readonly Holding[]): Promise<string> {
-    const handed = await Promise.all(holdings.map((holding) => holding.handOver()))
-    return writeHandedOver({
-      reference: this.requester.reference,
-      holdings: handed.filter((each) => each !== null)
-    })
+  /** Leaves its end to another process. Never rejects. */
+  #leave (): Promise<void> {
+    this.#settled ??= this.#settleEach((holding) => holding.handOver(), (shadow) => shadow.#leave())
+    return this.#settled
   }
 
   /** Lists it among what ends when the server closes. */
@@ -227,14 +229,18 @@ export class Permit implements OpenPermit {
     settleShadow: (shadow: Permit) => Promise<void>
   ): Promise<void> {
     this.#unlist()
-    const settling: PromiseLike<void>[] = []
-    for (const holding of this.#holdings) settling.push(settle(holding))
-    for (const { permit } of this.#shadows) {
-      settling.push(Promise.resolve(then(permit, settleShadow)))
-    }
+    const settling = this.#holdings.map(settle)
     // Each by itself, because a server that closes waits as long as a store settles any of them.
     for (const each of settling) this.requester.server.closing.waitFor(each)
+    this.#inShadows(settleShadow)
     await Promise.all(settling)
+  }
+
+  /** Takes a step in each shadow quota, for which only a server that closes waits. */
+  #inShadows (step: (shadow: Permit) => Promise<void>): void {
+    for (const { permit } of this.#shadows) {
+      this.requester.server.closing.waitFor(Promise.resolve(then(permit, step)))
+    }
   }
 }
 

@@ -46,6 +46,12 @@ export class QuotaLog {
     this.#minuteLog.failure('report', this.#log, error, message)
   }
 
+  /** Logs that a report is not counted, because the permit was handed over or has ended. */
+  lateReport (error: unknown): void {
+    const message = 'what a request has used was reported too late, which is not counted'
+    this.#minuteLog.failure('late report', this.#log, error, message)
+  }
+
   /** Logs that a usage in a report states nothing, and is not counted. */
   wrongUsage (error: unknown): void {
     const message = 'what a model has used was reported without a usage; it is not counted'
@@ -58,7 +64,7 @@ export class QuotaLog {
     this.#minuteLog.failure(`fromUsage ${quota}`, log, error, message, { quota })
   }
 
-  /** Logs that the function `interrupted` of a meter failed. */
+  /** Logs that the function `interrupted` of a meter failed, or returned no usage. */
   interruptedFailed (error: unknown): void {
     const message =
       'interrupted failed; the request counts at least what it was granted and what has arrived'

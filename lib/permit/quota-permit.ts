@@ -9,6 +9,7 @@ import { meterInPermit, readUsage, type MeterOptions } from './meter.js'
 import type { Permit } from './permit.js'
 import { reportUsage } from './report-usage.js'
 import type { PermitServer } from './requester.js'
+import { waitInHandler } from './settled-in-time.js'
 
 /**
  * What a request has of its quotas: that of the hook is `request.quota`, and `fastify.quotaAcquire`
@@ -26,8 +27,8 @@ export interface QuotaPermit extends AsyncDisposable {
    * Sends the refusal as the hook would, with the `RateLimit` headers of this permit in place of
    * the hook's.
    *
-   * @throws {TypeError} If there is no refusal, if headers were sent, or if the permit has no
-   *   request.
+   * @throws {TypeError} If there is no permit or no refusal, if headers were sent, or if the permit
+   *   has no request.
    */
   refuse<Reply extends AnyReply>(reply: Reply): Reply
   /**
@@ -45,8 +46,9 @@ export interface QuotaPermit extends AsyncDisposable {
    * @param amounts A number of model tokens, an amount for each unit, or null if nothing is known.
    *   An amount is a safe integer of at least 0; any other is logged as an error and not counted.
    *   `{ requests: 0 }` gives the request itself back, for example if its model failed.
-   * @returns A promise that is fulfilled when the store has counted it. It never rejects: if the
-   *   store fails, the error is logged.
+   * @returns A promise that is fulfilled when the store has counted it, or after 5 seconds: then
+   *   the store counts it as soon as it can. It never rejects: if the store fails, the error is
+   *   logged. Shadow quotas are not waited for.
    */
   charge(amounts: Amounts): Promise<void>
   /**
@@ -64,11 +66,13 @@ export interface QuotaPermit extends AsyncDisposable {
    *
    * If the body ended as its API ends one, its usage is charged. Otherwise, if none is stated, if
    * it is cut off, or if the receiver leaves, the request counts the greatest of what it was
-   * granted, the usage stated so far, and one token for each byte of text that the model wrote, or
-   * what `options.interrupted` returns. A compressed body cannot be read, and counts what was
-   * granted. Meter only responses that are ok: for another one, charge 0.
+   * granted, the usage stated so far, and one token for each byte of text that the model wrote.
+   * What `options.interrupted` returns replaces this only if the body was ended early; a body that
+   * ended normally without a usage counts the greatest. A compressed body cannot be read, and
+   * counts what was granted. Meter only responses that are ok: for another one, charge 0.
    *
-   * @param body The body of the response: a web stream, another async iterable of bytes, or null.
+   * @param body The body of the response: a web stream that nothing else reads, another async
+   *   iterable of bytes, or null.
    * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if the body or an option has a wrong type.
    *
    * @example
@@ -102,8 +106,8 @@ export interface QuotaPermit extends AsyncDisposable {
    */
   handOver(): Promise<string>
   /**
-   * Settles what was used and releases the places, once. Never rejects, but for a permit that
-   * `fastify.quotaResume` returned.
+   * Settles what was used and releases the places, once. The promise is fulfilled as that of
+   * `charge`, and never rejects, but for a permit that `fastify.quotaResume` returned.
    */
   end(): Promise<void>
 }
@@ -146,7 +150,10 @@ export class PermitHandle implements QuotaPermit {
 
   refuse<Reply extends AnyReply>(reply: Reply): Reply {
     const { permit } = this.#source
-    if (permit === undefined || permit.refusal === null) {
+    if (permit === undefined) {
+      throw new TypeError('fastify-llm-quota: there is no permit that could refuse the request')
+    }
+    if (permit.refusal === null) {
       throw new TypeError('fastify-llm-quota: the permit was admitted, so there is no refusal')
     }
     const { request } = permit.requester
@@ -176,7 +183,7 @@ export class PermitHandle implements QuotaPermit {
       if (permit?.counts(unit) === true) reporting.push(permit.report(unit, amount))
       else quotaLog.uncountedUnit(unit)
     }
-    await Promise.all(reporting)
+    await waitInHandler(Promise.all(reporting))
   }
 
   async handOver (): Promise<string> {
@@ -191,7 +198,7 @@ export class PermitHandle implements QuotaPermit {
     const read = readUsage(usage, quotaLog)
     const permit = this.#source.permit ?? (await this.#source.pending)
     if (read === null || (permit !== undefined && permit.refusal !== null)) return
-    await reportUsage(permit, read, quotaLog)
+    await waitInHandler(reportUsage(permit, read, quotaLog))
   }
 
   meter (body: ModelBody, options: MeterOptions = {}): Readable {
@@ -205,7 +212,7 @@ export class PermitHandle implements QuotaPermit {
   }
 
   async end (): Promise<void> {
-    await this.#source.permit?.end()
+    await this.#source.permit?.endInHandler()
   }
 
   async [Symbol.asyncDispose] (): Promise<void> {

@@ -22,11 +22,16 @@ export function takeShadows (
   requester: Requester
 ): Eventual<readonly Shadow[]> {
   const shadows: Shadow[] = []
-  const waiting: PromiseLike<Permit>[] = []
+  const waiting: PromiseLike<void>[] = []
   for (const each of quotas) {
     const permit = takeShadow(each, requester)
-    shadows.push({ quota: each.quota, permit })
-    if (isPromise(permit)) waiting.push(permit)
+    const shadow: Shadow = { quota: each.quota, permit }
+    shadows.push(shadow)
+    if (!isPromise(permit)) continue
+    const deciding = permit.then((taken) => {
+      shadow.permit = taken
+    })
+    waiting.push(deciding)
   }
   if (waiting.length === 0) return shadows
   const waited = withTimeout(shadowTimeout, Promise.all(waiting), { timers })

@@ -20,7 +20,7 @@ export interface QuotaStore {
   /**
    * Takes `less.count` off what the acquisition with this receipt counted and `less.held` off what
    * it holds, in the window that counted it and in no other, never below 0. 1 and 1 frees a place.
-   * What was used beyond is not settled: it is one more acquisition, with the greatest limit.
+   * What was used beyond is one more acquisition, which can be settled like any other.
    *
    * @param receipt The receipt of the acquisition.
    * @param once The text of a permit that was handed over: applied only the first time for this
@@ -52,7 +52,7 @@ export interface QuotaStore {
   forget?(counters: string, callerKey: string): void | Promise<void>
   /**
    * Returns a page of the callers that have a counter of their own with an open window, or places.
-   * A caller whose window stays open is on at least one page.
+   * A caller whose window has not reached its end is on at least one page.
    *
    * @param cursor The cursor of the previous page. Default: the first page.
    */
@@ -104,8 +104,8 @@ export interface Demand {
   readonly window: number | null
   /**
    * When the day, week or month of a time zone begins, in milliseconds since the epoch: a window
-   * that ends then or earlier is over, and no other is. Null if the window opens with the first
-   * request.
+   * that ends then or earlier is over. A window that ends after it is still open, whatever the
+   * time. Null if the window opens with the first request.
    */
   readonly start: number | null
   /** When that day, week or month ends, in milliseconds since the epoch; null if `start` is. */

@@ -20,7 +20,7 @@ interface ListedOperation<Each> extends Match<Each> {
   readonly lastSegment: string | null
 }
 
-/** Returns those of the listed operations that a request for a route, with a method, matches. */
+/** Returns the matches of a request among the operations listed for its route and method. */
 type ListMatcher<Each> = (request: FastifyRequest) => readonly Match<Each>[]
 
 /** Finds the quotas that a request is subject to (docs/rules.md, "Subject"). */

@@ -17,6 +17,13 @@ function zoned (start: number, length = day): TestQuota {
   return new TestQuota(counters, 25 * hour, 'microdollars', { start: begins, end: begins + length })
 }
 
+/** A day that ended twelve hours ago, and stays open for a caller whose next day starts later. */
+function ended (): TestQuota {
+  const start = Date.now() - 36 * hour
+  const counters = 'budget.microdollars.day.Europe/Berlin.start'
+  return new TestQuota(counters, 50 * hour, 'microdollars', { start, end: start + day })
+}
+
 /** The rules of the windows of a time zone (docs/rules.md, "Time zones"). */
 export const zoneRules: Rules = {
   'a window of a time zone lasts until a day begins at its end or later, whatever the time': () => [
@@ -57,6 +64,17 @@ export const zoneRules: Rules = {
       zoned(day).forget(1),
       zoned(day).peek(1),
       zoned(day).count(1)
+    ]
+  },
+
+  'a window that stays open after its end is settled': () => {
+    const quota = ended()
+    const held = quota.hold(1, 5)
+    return [
+      held,
+      quota.acquire(1),
+      settle(held, 2),
+      quota.count(1)
     ]
   }
 }

@@ -468,6 +468,37 @@ t.test('a server that closes before its store has answered says so in the log', 
   ])
 })
 
+t.test('a server that closes waits once for a store that is silent', async (t) => {
+  const memory = new MemoryQuotaStore()
+  let decide: (() => void) | null = null
+  const store: QuotaStore = {
+    async acquire (demands) {
+      if (memory.peek(places)?.count === 1) {
+        await new Promise<void>((resolve) => {
+          decide = resolve
+        })
+      }
+      return memory.acquire(demands)
+    },
+    settle () {
+      // What is decided now begins to be settled when all else is waited for.
+      decide?.()
+      return new Promise(() => {})
+    }
+  }
+  const clock = new VirtualClock()
+  waitWith(t, clock)
+  const { app } = await createServer({ store, quotas: { streams: { concurrent: 2 } } })
+  await app.ready()
+  await app.quotaAcquire(asAlice(), 'streams')
+  const deciding = app.quotaAcquire(asAlice(), 'streams')
+  await until('the store is asked', () => decide !== null)
+  await closeIn(clock, app)
+  await deciding
+  // A second, and as long until it is noticed.
+  t.ok(clock.now() <= 2000, `it took ${clock.now()} ms`)
+})
+
 t.test('the plugin adds as many listeners to a server in many scopes as in one', async (t) => {
   const listenersWith = async (scopes: number) => {
     const app = Fastify()

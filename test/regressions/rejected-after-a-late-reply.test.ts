@@ -34,7 +34,8 @@ t.test('what a late reply has counted is given back before the next request', as
     })
     return reply
   }
-  const late = t.rejects(acquireOne(store, 'alice', { limit: 1 }), { name: 'TimeLimitError' })
+  const tooLate = { code: 'FST_ERR_LLM_QUOTA_TIME_LIMIT' }
+  const late = t.rejects(acquireOne(store, 'alice', { limit: 1 }), tooLate)
   await pass(4_000)
   await late
   t.match(await acquireOne(store, 'alice', { limit: 1 }), { admitted: false, count: 1 })

@@ -1,6 +1,7 @@
 // docs/rules.md, "Handing over": a permit that another process ends, on a store in memory whose
 // receipts are texts, as those of stores on servers are.
 import { text } from 'node:stream/consumers'
+import { setImmediate as turn } from 'node:timers/promises'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import {
@@ -401,9 +402,34 @@ t.test('a report after a permit was handed over is an error in the log', async (
   const text = await permit.handOver()
   await permit.charge(90)
   t.same(await standing(), [60, 0])
-  t.match(log.failures(), [{ err: { message: /was handed over/ } }])
+  t.match(log.failures(), [
+    { msg: /was reported too late/, err: { message: /was handed over/ } }
+  ])
+  t.equal(log.failures().length, 1)
   await t.rejects(app.quotaResume(text).handOver(), /was handed over/)
 })
+
+const lateReports: [when: string, report: (resumed: QuotaPermit) => Promise<unknown>][] = [
+  ['while it ends', (resumed) => Promise.all([resumed.end(), resumed.charge(500)])],
+  ['after it has ended', async (resumed) => {
+    await resumed.end()
+    await resumed.charge(500)
+  }]
+]
+for (const [when, report] of lateReports) {
+  t.test(`a report in a resumed permit ${when} is an error in the log`, async (t) => {
+    const { app, acquire, standing, log } = await createServices(t)
+    const resumed = app.quotaResume(await (await acquire()).handOver())
+    await resumed.charge(15)
+    await report(resumed)
+    await resumed.end()
+    t.same(await standing(), [15, 0])
+    t.match(log.failures(), [
+      { msg: /was reported too late/, err: { message: /resumed permit has ended/ } }
+    ])
+    t.equal(log.failures().length, 1)
+  })
+}
 
 t.test('a text that no permit of these quotas has is an OptionError', async (t) => {
   const { app, acquire } = await createServices(t)
@@ -478,6 +504,49 @@ t.test('an end rejects if its store fails or is silent for 5 s, and can be repea
   t.match(messages, [{ used: 75, reported: true }])
   t.equal(messages.length, 1)
 })
+
+// What becomes of the first settlement, which the store applies, and when its reply arrives.
+const lostReplies: [what: string, arrives: 'never' | 'before the next end' | 'after it'][] = [
+  ['is lost', 'never'],
+  ['comes after the time limit', 'before the next end'],
+  ['comes after that of the next end', 'after it']
+]
+for (const [what, arrives] of lostReplies) {
+  t.test(`what was used beyond counts once where the reply of the store ${what}`, async (t) => {
+    const time = new VirtualTime()
+    let isFirst = true
+    let arrive = (): void => {}
+    const { app, acquire, standing } = await createServices(t, { tokens }, (store) => ({
+      ...store,
+      settle: async (...given) => {
+        const applied = await store.settle?.(...given)
+        if (!isFirst || given[2] === undefined) return applied
+        isFirst = false
+        return await new Promise((resolve) => {
+          arrive = () => {
+            resolve(applied)
+          }
+        })
+      }
+    }))
+    const resumed = app.quotaResume(await (await acquire()).handOver())
+    await resumed.charge(75)
+    const messages = await settlements(async () => {
+      time.start()
+      const ended = t.rejects(resumed.end(), { name: 'TimeLimitError' })
+      for (let step = 0; step < 10; step++) time.advance(500)
+      await ended
+      time.stop()
+      if (arrives === 'before the next end') arrive()
+      await resumed.end()
+      if (arrives === 'after it') arrive()
+      await turn()
+    })
+    t.same(await standing(), [75, 0])
+    t.match(messages, [{ used: 75, reported: true }])
+    t.equal(messages.length, 1)
+  })
+}
 
 const unusable: [what: string, acquire: QuotaStore['acquire'], message: RegExp][] = [
   [

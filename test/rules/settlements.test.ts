@@ -12,8 +12,9 @@ import {
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
 import { RemoteStore } from '../support/remote-store.js'
-import { createServer, nobody } from '../support/server.js'
-import { setWallClock } from '../support/time.js'
+import { asAlice, createServer, nobody } from '../support/server.js'
+import { setWallClock, VirtualTime } from '../support/time.js'
+import { until } from '../support/until.js'
 
 type Quotas = Record<string, QuotaDefinition>
 
@@ -203,6 +204,64 @@ t.test('failed says that the store did not answer, then and in later messages', 
     { used: 3, before: 5, failed: true },
     { used: 6, before: 3, failed: true }
   ])
+})
+
+t.test('a handler waits for a store that settles for 5 s at most', async (t) => {
+  const time = new VirtualTime()
+  const store = new RemoteStore()
+  const tokens = { perMinute: { tokens: 50 }, cost: 5, store }
+  const places = { concurrent: 9, store }
+  const { app, counts } = await createServer({ quotas: { tokens, places } })
+  const permits = await Promise.all(
+    Array.from({ length: 4 }, async () => app.quotaAcquire(asAlice(), ['tokens', 'places']))
+  )
+  t.teardown(() => {
+    time.stop()
+  })
+  time.start()
+  store.waits = 'settle'
+  const [charged, used, ended, disposed] = permits
+  let left = permits.length
+  const waited = [
+    charged?.charge(5),
+    used?.chargeUsage({ total_tokens: 5 }),
+    ended?.end(),
+    disposed?.[Symbol.asyncDispose]()
+  ]
+  for (const each of waited) {
+    each?.then(() => {
+      left -= 1
+    })
+  }
+  await until('the store settles', () => store.pending === 6)
+  time.advance(4950)
+  for (let pass = 0; pass < 20; pass++) await turn()
+  t.equal(left, 4)
+  time.advance(50)
+  await until('no function waits', () => left === 0)
+  t.same(await counts(['tokens', 'places']), [20, 4])
+  store.waits = undefined
+  store.answer()
+  await until('it is settled', async () => (await counts(['places']))[0] === 2)
+})
+
+t.test('what is perhaps counted beyond the grant never lowers what is counted', async (t) => {
+  const store = new RemoteStore()
+  const tokens = { perMinute: { tokens: 1000 }, cost: 100, unreported: 500, store }
+  const { app } = await createServer({ quotas: { tokens } })
+  const bob = localAuthentication('bob')
+  const permit = await app.quotaAcquire(bob, 'tokens')
+  const count = async () => (await app.quotaStanding(bob, 'tokens'))?.count
+  store.fails = 'acquire'
+  await permit.end()
+  store.fails = undefined
+  t.equal(await count(), 100, 'the 400 beyond the grant may not be counted')
+  const counted: unknown[] = []
+  for (const amount of [50, 40, 30]) {
+    await permit.charge(amount)
+    counted.push(await count())
+  }
+  t.same(counted, [50, 90, 120])
 })
 
 t.test('a report while the store settles the end is published with its own message', async (t) => {

@@ -12,8 +12,20 @@ import {
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
 import { RemoteStore } from '../support/remote-store.js'
-import { createServer } from '../support/server.js'
+import { asAlice, createServer } from '../support/server.js'
 import { until } from '../support/until.js'
+
+/** A store whose receipts are texts, as those of stores on servers are. */
+function textual (store: RemoteStore): QuotaStore {
+  return {
+    acquire: async (demands) =>
+      (await store.acquire(demands)).map((each) =>
+        each.receipt === undefined ? each : { ...each, receipt: JSON.stringify(each.receipt) }
+      ),
+    settle: (receipt, less, once) => store.settle(JSON.parse(String(receipt)), less, once),
+    peek: (demand) => store.peek(demand)
+  }
+}
 
 /** A store that decides when a test says so. */
 function createLateStore (): RemoteStore {
@@ -120,6 +132,66 @@ t.test('what a late shadow quota counts is settled as was reported before', asyn
   await charged
   await until('it is settled', async () => (await counts(['shadow']))[0] === 2)
   t.same(log.problems(), [])
+})
+
+t.test('a handler does not wait until its shadow quotas have settled', async (t) => {
+  const silent = new RemoteStore()
+  const shadow = { perDay: { tokens: 50 }, cost: 5, mode: 'shadow', store: silent } as const
+  const shared = new RemoteStore()
+  const { app, counts } = await createServer({
+    quotas: {
+      tokens: { ...shadow, mode: 'enforce', store: textual(shared) },
+      shadow: { ...shadow, store: textual(silent) }
+    }
+  })
+  const take = async () => app.quotaAcquire(asAlice(), ['tokens', 'shadow'])
+  silent.waits = 'settle'
+  const [charged, used, ended, disposed, handedOver] = [
+    await take(),
+    await take(),
+    await take(),
+    await take(),
+    await take()
+  ]
+  const waited = [
+    charged.charge(3),
+    used.chargeUsage({ total_tokens: 7 }),
+    ended.end(),
+    disposed[Symbol.asyncDispose](),
+    handedOver.handOver()
+  ]
+  let left = waited.length
+  for (const each of waited) {
+    each.then(() => {
+      left -= 1
+    })
+  }
+  await until('no function waits', () => left === 0)
+  const { holdings } = JSON.parse(await handedOver.handOver())
+  t.same(holdings.map(({ quota }: { quota: string }) => quota), ['tokens', 'shadow'])
+  await charged.end()
+  t.same(await counts(['tokens', 'shadow']), [25, 27])
+  silent.waits = undefined
+  silent.answer()
+  await until('it is settled', async () => (await counts(['shadow']))[0] === 25)
+})
+
+t.test('a shadow quota that is not decided yet is not handed over', async (t) => {
+  const late = createLateStore()
+  const shadow = { perDay: { tokens: 50 }, cost: 5, mode: 'shadow' } as const
+  const { app, counts } = await createServer({
+    quotas: {
+      tokens: { ...shadow, mode: 'enforce', store: textual(new RemoteStore()) },
+      shadow: { ...shadow, store: textual(late) },
+      place: { concurrent: 1, mode: 'shadow', store: late }
+    }
+  })
+  const permit = await app.quotaAcquire(asAlice(), ['tokens', 'shadow', 'place'])
+  const { holdings } = JSON.parse(await permit.handOver())
+  t.same(holdings.map(({ quota }: { quota: string }) => quota), ['tokens'])
+  late.answer()
+  await until('the shadow quotas are decided', async () => (await counts(['shadow']))[0] === 5)
+  await until('the place is free', async () => (await counts(['place']))[0] === 0)
 })
 
 t.test('a shadow quota has no part in what a range is granted', async (t) => {

@@ -94,6 +94,6 @@ t.test('an instance leaves a server that has become a replica of the next one', 
   await former.administer('REPLICAOF', '127.0.0.1', String(next.port))
   await next.until('the next server counts', async (client) => {
     await service.as('alice', '/api/analyze', analysis)
-    return (await client.exists('llm-quota:{llm-quota:}v8:windows:default')) === 1
+    return (await client.exists('llm-quota:{llm-quota:}v9:windows:default')) === 1
   })
 })

@@ -1,12 +1,13 @@
 // Connections and servers that fail, with each client: nothing is counted twice, and the client
 // recovers by itself.
 import { setTimeout as wait } from 'node:timers/promises'
+import { Redis } from 'ioredis'
 import t from 'tap'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
 import type { QuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
-import { acquireOne, demand } from '../support/demands.js'
-import { singleClients } from '../support/redis-clients.js'
+import { acquireOne, demand, estimate } from '../support/demands.js'
+import { quiet, singleClients } from '../support/redis-clients.js'
 import { startRedis } from '../support/redis-server.js'
 
 const { server, client: direct } = await startRedis(t)
@@ -63,3 +64,21 @@ for (const [name, connect] of Object.entries(singleClients)) {
     }
   )
 }
+
+t.test('a client that sends a call again settles once, and says so', async (t) => {
+  const ioredis = new Redis({ port: proxy.port, retryStrategy: () => 20 })
+  const { client, close } = quiet(ioredis)
+  t.teardown(close)
+  const store = new RedisQuotaStore({ client, keyPrefix: 'sent twice:' })
+  for (const once of [undefined, 'a text']) {
+    const callerKey = `alice ${once}`
+    const { receipt } = await acquireOne(store, callerKey, estimate(100, { limit: 100 }))
+    await acquireOne(store, callerKey, { ...estimate(900), limit: 1_000 })
+    await direct.config('RESETSTAT')
+    proxy.cut(1, /\r\nEVAL/i)
+    t.equal(await store.settle(receipt, { count: 100, held: 100 }, once), once && true)
+    t.match(await direct.info('commandstats'), /cmdstat_evalsha:calls=2,/, 'it was sent twice')
+    const left = await store.peek(demand(callerKey, estimate()))
+    t.match(left, { count: 900, held: 900 })
+  }
+})

@@ -51,7 +51,7 @@ for (const [name, connect] of Object.entries(clients)) {
       t.match(await acquireOne(store, 'alice', { limit: 10 }), { count: 1 })
       await replica.until(
         'the counts are on the replica',
-        async (client) => (await client.exists('llm-quota:{llm-quota:}v8:windows:default')) === 1
+        async (client) => (await client.exists('llm-quota:{llm-quota:}v9:windows:default')) === 1
       )
 
       await onReplica.replicaof('NO', 'ONE')

@@ -77,7 +77,7 @@ t.test(
     // What is left is enough for scripts.
     await client.config('SET', 'maxmemory', String(Math.round((await usedMemory(client)) * 1.05)))
 
-    await client.unlink('llm-quota:{llm-quota:}v8:windows:chat.requests.hour')
+    await client.unlink('llm-quota:{llm-quota:}v9:windows:chat.requests.hour')
     t.match(await acquireOne(store, 'alice', hourly), { admitted: true, count: 1 })
     await store.clearCounters()
     t.match(await acquireOne(store, 'bob', hourly), { admitted: true, count: 1 })

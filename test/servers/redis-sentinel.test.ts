@@ -116,7 +116,7 @@ async function start (t: Test, connect: (sentinel: number) => Promise<ConnectedC
   t.match(await acquireOne(store, 'alice'), { count: 1 })
   await replica.until(
     'the counts are on the replica',
-    async (client) => (await client.exists('llm-quota:{llm-quota:}v8:windows:default')) === 1
+    async (client) => (await client.exists('llm-quota:{llm-quota:}v9:windows:default')) === 1
   )
   return { proxy, primary, replica, sentinel, store }
 }

@@ -8,7 +8,7 @@ import { acquireOne, demand } from '../support/demands.js'
 import { startRedis } from '../support/redis-server.js'
 
 const { client } = await startRedis(t)
-const countersKey = 'llm-quota:{llm-quota:}v8:windows:default'
+const countersKey = 'llm-quota:{llm-quota:}v9:windows:default'
 t.beforeEach(async () => {
   await client.flushall()
 })

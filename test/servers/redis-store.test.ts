@@ -97,7 +97,7 @@ t.test('the keys begin with the prefix, contain digests only, and expire', async
     maxTrackedCallers: 2,
     clock: clock.now
   })
-  const root = 'mine:{mine:}v8:'
+  const root = 'mine:{mine:}v9:'
   const [minute, day, place30] = [180_000, 86_520_000, 30_000]
   const expiries: Record<string, number> = {
     'windows:default': minute,
@@ -175,6 +175,34 @@ t.test('no dead counter that opens again, and no dead overflow counter, is room'
   clock.advance(60_000)
   t.match(await ask('erin'), [{ overflow: true }], 'the overflow counter is dead')
   t.equal(await tracked(), 2)
+})
+
+t.test("a month's callers fill the cap until a minute after it, and no key stays", async (t) => {
+  const day = 86_400_000
+  const now = Date.now()
+  const settled = { count: 1, held: 0 }
+  for (const [what, end, window, isOverflowLater] of [
+    ['a month that ends in half a minute', now + 30_000, 31 * day, false],
+    ['a month of which a function says when it begins', now + 30_000, 62 * day, true],
+    ['a month that is over by the clock of the server', now - 90_000, 31 * day, true]
+  ] as const) {
+    const clock = new VirtualClock()
+    const store = new RedisQuotaStore({ client, maxTrackedCallers: 1, clock: clock.now })
+    const month = { window, start: end - 31 * day, end }
+    const next = { window, start: end, end: end + 31 * day }
+    const { receipt } = await acquireOne(store, 'alice', month)
+    if (end > now) t.equal(await store.settle(receipt, settled, 'a text'), true)
+    // The keys of calls are kept for a day.
+    const found = (await client.keys('*')).filter((key) => !key.includes(':calls:'))
+    const left = await Promise.all(found.map((key) => client.pttl(key)))
+    const longest = isOverflowLater ? window + 120_000 : 150_000
+    t.ok(left.every((time) => time > 0 && time <= longest), `${what}: ${left.join(', ')} ms`)
+    clock.advance(60_000)
+    t.match(await acquireOne(store, 'bob', next), { overflow: true }, what)
+    clock.advance(30_000)
+    t.match(await acquireOne(store, 'carol', next), { overflow: isOverflowLater }, what)
+    await client.flushall()
+  }
 })
 
 t.test('12,000 callers on a quota of a month have a counter each', async (t) => {

@@ -322,6 +322,38 @@ t.test('a request waits for 2.5 s in which the event loop runs, then it fails', 
   t.end()
 })
 
+t.test('who waits too long while the server answers is told of overload', (t) => {
+  for (const kind of [null, 'try-again'] as const) {
+    const subject = new Subject()
+    for (const index of numbers(mostDemands)) subject.ask(`caller-${index}`)
+    subject.ask('alice')
+    subject.look('alice')
+    subject.look('bob')
+    subject.look('carol')
+    subject.look('dave')
+    subject.age = 1
+    subject.ask('erin')
+    subject.send()
+    // What has been asked since then gets the reason of the attempts.
+    subject.age = 2
+    subject.ask('frank')
+    subject.age = 2_502
+    subject.ended.length = 0
+    if (kind === null) subject.next()
+    else subject.queue.failed(kind, lost)
+    const overload =
+      'more requests arrive than the quota store decides: after 2500 ms, the request was not sent'
+    t.same(subject.ended, [
+      `request of alice: ${overload}`,
+      `request of erin: ${kind === null ? 'no response within 2500 ms' : lost.message}`,
+      `request of frank: ${kind === null ? 'no response within 2500 ms' : lost.message}`,
+      `standing of carol: ${overload}`,
+      `standing of dave: ${overload}`
+    ])
+  }
+  t.end()
+})
+
 t.test('a settlement waits as long as its window lasts, and 5 s at least', (t) => {
   const cases = [
     [60_000, 59_999, true],
@@ -460,7 +492,7 @@ t.test('while the server fails, as many as 10,000 settlements wait, the newest o
   subject.queue.failed('not-run', lost)
   for (const index of numbers(10_002)) subject.settle(`caller-${index}`)
   for (const index of numbers(10_001)) subject.free('alice', `place-${index}`)
-  const message = 'more than 10000 settlements wait for the server'
+  const message = 'more than 10000 settlements or freed places wait for the server'
   t.equal(subject.ended.pop(), `place place-0: ${message}`, 'places, too')
   t.same(
     subject.ended,
@@ -522,6 +554,20 @@ t.test('places of the caller that have ended are renewed before it takes more', 
   const isAsked = (caller: string) => calls.findIndex((call) => call.includes(`ask ${caller}`))
   t.equal(isAsked('carol'), 0)
   t.ok(isAsked('bob') >= 2, 'after two calls of renewals')
+  t.end()
+})
+
+t.test('places of one caller that have ended are renewed, however many others are not', (t) => {
+  const subject = new Subject()
+  for (let taken = 0; taken < 20; taken++) subject.ask('alice', place(99))
+  subject.sendAll()
+  subject.now = 10_000
+  subject.send()
+  // 8 places last until 40 s, and 12 have ended.
+  subject.now = 35_000
+  subject.ask('alice', place(99))
+  const calls = subject.sendAll()
+  t.equal(calls.findIndex((call) => call.includes('ask alice')), 1)
   t.end()
 })
 

@@ -3,6 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { localAuthentication } from '../../lib/caller/authentication.js'
 import { callerKey } from '../../lib/caller/caller-key.js'
+import { OverloadError } from '../../lib/errors.js'
 import { hasFunction } from '../../lib/option-checks.js'
 import { required } from '../../lib/required.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
@@ -72,6 +73,27 @@ for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
     }
   )
 }
+
+t.test('a primary that is overloaded is not left, and its requests fail', async (t) => {
+  let isOverloaded = true
+  const acquire = () => {
+    if (isOverloaded) return Promise.reject(new OverloadError(2_500))
+    throw new Error('no connection')
+  }
+  const { clock, store, countOf } = insure({ primary: { acquire } })
+  const published = publishedChanges(t)
+  await t.rejects(countOf(), { code: 'FST_ERR_LLM_QUOTA_OVERLOAD', statusCode: 503 })
+  t.equal(store.state, 'primary')
+  t.same(published, [])
+  t.same(store.decisions, { primary: 0, fallback: 0 })
+  isOverloaded = false
+  t.equal(await countOf(), 1, 'another error is a failure')
+  isOverloaded = true
+  clock.advance(100)
+  await t.rejects(countOf(), { code: 'FST_ERR_LLM_QUOTA_OVERLOAD' })
+  t.equal(store.state, 'fallback')
+  await t.rejects(countOf(), { code: 'FST_ERR_LLM_QUOTA_OVERLOAD' }, 'the next one tries, too')
+})
 
 t.test('a primary can return results instead of promises', async (t) => {
   const { primary, store } = insure()

@@ -214,6 +214,8 @@ class World {
     if (sending.reply !== null) return
     this.#calls += 1
     sending.reply = this.#server.apply({
+      process: 'any',
+      number: this.#calls,
       time: null,
       placeDuration,
       periodLength,

@@ -8,6 +8,7 @@ import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import type { Acquisition } from '../../lib/store/store.js'
 import { acquireOne, demand, estimate, place } from '../support/demands.js'
 import { DriverServer } from '../support/driver-server.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { setWallClock } from '../support/time.js'
 import { until } from '../support/until.js'
 
@@ -238,20 +239,21 @@ t.test('what is asked without a decision fails after 5 s', async (t) => {
   const { server, store } = createStore()
   const silent = () => new Promise<never>(() => {})
   Object.assign(server, { list: silent, inspect: silent, forget: silent })
-  const failed: string[] = []
+  const failed: unknown[] = []
   const asked = [
     () => store.list('default'),
     () => store.inspect('default'),
     () => store.forget('default', key)
   ]
-  for (const ask of asked) ask().catch((error: unknown) => failed.push(String(error)))
+  for (const ask of asked) ask().catch((error: unknown) => failed.push(error))
   // The time limit is measured in ten parts.
   for (let part = 0; part < 10; part++) {
     t.same(failed, [])
     mock.timers.tick(500)
   }
   await until('all have failed', () => failed.length === asked.length)
-  t.same(failed, asked.map(() => 'TimeLimitError: no response within 5000 ms'))
+  const late = { code: 'FST_ERR_LLM_QUOTA_TIME_LIMIT', message: 'no response within 5000 ms' }
+  matchExactly(t, failed, asked.map(() => late))
 })
 
 t.test('list asks with the date of the process, by which days of a time zone end', async (t) => {

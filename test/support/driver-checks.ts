@@ -30,15 +30,17 @@ export function place (callerKey: string, limit: number): Demand {
   return demandOf(callerKey, placeOf(limit))
 }
 
-let latestWindowId = 0
+let latestCall = 0
 
 export function callOf (more: Partial<Call> = {}): Call {
-  latestWindowId += 100
+  latestCall += 1
   return {
+    process: 'one',
+    number: latestCall,
     time: start,
     placeDuration: 30_000,
     periodLength,
-    firstWindowId: latestWindowId,
+    firstWindowId: 100 * latestCall,
     freed: [],
     renewed: [],
     settlements: [],
@@ -72,7 +74,7 @@ export function taking (name: string, demand: Demand, more: Partial<Call> = {}):
 }
 
 /** A settlement of what `alice` has counted in the default quota. */
-function settlementOf (
+export function settlementOf (
   windowId: number,
   lessCount: number,
   lessHeld: ReadonlyMap<number, number>
@@ -431,14 +433,15 @@ export function checkDriver (server: CheckedServer): void {
       demandOf('alice', { ...range, counters: 'organisation', limit: 30 }),
       demandOf('alice', { ...range, counters: 'least', least: 40 }),
       demandOf('alice', { ...range, counters: 'fixed', least: 50 }),
-      demandOf('alice', { ...range, counters: 'cents', unit: 'cents' })
+      demandOf('alice', { ...range, counters: 'cents', unit: 'cents' }),
+      demandOf('alice', { ...range, counters: 'any text', unit: '\0"\\' })
     ]
     const { decided: [ofRequest = []] } = await send(
       driver,
       callOf({ requests: [{ demands, place: 'one:1:0' }] })
     )
-    t.same(ofRequest.map(({ granted }) => granted), [30, 30, 40, 50, 50])
-    t.same(ofRequest.map(({ count }) => count), [30, 30, 40, 50, 50])
+    t.same(ofRequest.map(({ granted }) => granted), [30, 30, 40, 50, 50, 50])
+    t.same(ofRequest.map(({ count }) => count), [30, 30, 40, 50, 50, 50])
   })
 
   t.test('standings are read after the requests of their call, and change nothing', async (t) => {

@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { format, parameterError, type OptionError } from '../../errors.js'
 import { MemoryQuotaStore } from '../../store/memory/memory-store.js'
 import { readHandedOver, type HandedOverHolding } from './handed-over.js'
-import { Permit } from '../permit.js'
+import { Permit, type AmountReader } from '../permit.js'
 import { PermitHandle, type QuotaPermit, type Refuser } from '../quota-permit.js'
 import type { QuotaList } from '../quota-list.js'
 import { QuotaOfRequest } from '../quota-of-request.js'
@@ -13,13 +13,17 @@ import { ResumedHolding } from './resumed-holding.js'
 /**
  * Returns a permit that was handed over, in any process with the same quotas and stores, as often
  * as needed: in each attempt of a job, or for each call of a webhook. It has no request and no
- * decisions. What is reported counts when it ends, which neither `app.close()` nor `await using`
- * does.
+ * decisions. What is reported before its first `end` counts when it ends, which neither
+ * `app.close()` nor `await using` does; a later report is an error in the log.
  *
  * It is settled once, in whichever process ends it first: only that one counts what was used beyond
  * what was granted, and publishes it. A later end changes nothing, and so does every end once the
  * window of the admission is over. `end` rejects if a store fails or does not answer within 5
- * seconds: try the job again.
+ * seconds: call it again, or try the job again.
+ *
+ * If only the reply of the store was lost, the permit is settled. A further `end` of the same
+ * object then counts what was used beyond, at worst twice if another process has ended the permit,
+ * too. A permit that is resumed anew cannot tell: it counts nothing, as after any other end.
  *
  * @param text What `handOver` returned.
  * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if it is not such a text, if it is of another
@@ -56,15 +60,24 @@ export function createQuotaResumer (
   }
 }
 
+const afterEnd = 'the resumed permit has ended; report it before that'
+
 /** A permit that only the host ends. */
 class ResumedPermit extends Permit {
   #ending: Promise<void> | undefined
+  #hasBegunToEnd = false
 
   /** Does nothing: the end of a server does not end it. */
   override open (): void {}
 
+  override async reportEach (amountOf: AmountReader): Promise<void> {
+    if (this.#hasBegunToEnd) this.requester.server.quotaLog.lateReport(new TypeError(afterEnd))
+    else await super.reportEach(amountOf)
+  }
+
   /** Rejects if it could not be settled in one of its quotas. It can be tried again. */
-  override end (): Promise<void> {
+  override endInHandler (): Promise<void> {
+    this.#hasBegunToEnd = true
     this.#ending ??= this.#endEach().finally(() => {
       this.#ending = undefined
     })

@@ -1,20 +1,16 @@
-import timers from 'node:timers'
 import { logFailure } from '../../log.js'
 import { unlimited } from '../../store/counter.js'
-import { withTimeout } from '../../time-limit.js'
 import { acquireBeyond } from '../holdings/beyond.js'
 import type { HandedOverHolding } from './handed-over.js'
 import type { Reportable } from '../holdings/holding.js'
 import type { Quota } from '../quota.js'
 import type { Requester } from '../requester.js'
 import { publishSettlement, usedWithoutReport } from '../holdings/usage.js'
-
-/** How long the end of a resumed permit waits for a store, in milliseconds. */
-const longestSettlement = 5000
+import { settledInTime } from '../settled-in-time.js'
 
 /**
- * What a permit that was handed over has of one quota. What is reported counts when it ends: it is
- * settled once, in whichever process comes first.
+ * What a permit that was handed over has of one quota. What was reported before its first end
+ * counts: it is settled once, in whichever process comes first.
  */
 export class ResumedHolding implements Reportable {
   readonly granted: number
@@ -24,6 +20,12 @@ export class ResumedHolding implements Reportable {
   readonly #requester: Requester
   #reported: number | null
   #isReportExpected = false
+  /** Determined by the first end; null for what the admission counted. */
+  #used: number | null | undefined = undefined
+  /** How many settlements have got no reply, yet or ever. */
+  #unanswered = 0
+  /** Whether what was used beyond was counted, and published. */
+  #isCounted = false
   #hasEnded = false
 
   /** @param text The text of the permit. */
@@ -41,19 +43,15 @@ export class ResumedHolding implements Reportable {
   }
 
   async report (amount: number): Promise<void> {
-    if (this.#hasEnded) return
     this.#reported = Math.min((this.#reported ?? 0) + amount, unlimited)
   }
 
   /** Rejects if the store fails or does not answer in time. It can be tried again. */
   async end (): Promise<void> {
     if (this.#hasEnded) return
-    const used = this.#usedInTheEnd()
+    if (this.#used === undefined) this.#used = this.#usedInTheEnd()
     // That a request was counted is final unless something is reported.
-    if (used !== null) {
-      // Referenced timers: a process that does nothing else must not end before it is settled.
-      await withTimeout(longestSettlement, this.#settle(used), { timers })
-    }
+    if (this.#used !== null) await settledInTime(this.#settle(this.#used))
     this.#hasEnded = true
   }
 
@@ -71,8 +69,14 @@ export class ResumedHolding implements Reportable {
     const { receipt, callerKey, reported } = this.#handed
     const counted = Math.max(this.granted, reported ?? 0)
     const less = { count: Math.max(0, counted - used), held: 0 }
+    this.#unanswered += 1
     const isFirst = await store.settle?.(receipt, less, this.#text)
-    if (isFirst === false) return
+    this.#unanswered -= 1
+    // Another process has ended the permit, unless it may have been an earlier attempt of this one,
+    // whose reply was lost: then it is rather counted twice than not at all.
+    if (isFirst === false && this.#unanswered === 0) return
+    if (this.#isCounted) return
+    this.#isCounted = true
     lines?.freed(callerKey)
     const failed = used > counted && !(await this.#countBeyond(used - counted))
     this.#publish(used, failed)

@@ -39,10 +39,12 @@ export class Counted implements Holding {
     if (this.#reported !== null) await this.#bringTo(this.#reported)
   }
 
-  /** It stays counted. */
-  async handOver (): Promise<HandedOverHolding | null> {
+  get handedOver (): HandedOverHolding | null {
     return handedOver(this.#each, this.#reported, null)
   }
+
+  /** It stays counted. */
+  async handOver (): Promise<void> {}
 
   async cancel (): Promise<void> {
     // A store that cannot settle keeps what it counted.

@@ -22,12 +22,10 @@ export interface Reportable {
 export interface Holding extends Reportable {
   /** Whether nothing is to be settled when the permit ends. */
   readonly isFinal: boolean
-  /**
-   * Leaves the end of the permit to another process. What it counts stays counted.
-   *
-   * @returns What the other process needs; null if only this one can settle it.
-   */
-  handOver(): Promise<HandedOverHolding | null>
+  /** What another process needs to settle it; null if only this one can. */
+  readonly handedOver: HandedOverHolding | null
+  /** Leaves the end of the permit to another process. What it counts stays counted. */
+  handOver(): Promise<void>
   /** Ends a permit whose operation does not run. */
   cancel(): Promise<void>
 }

@@ -9,6 +9,7 @@ import type { Requester } from '../requester.js'
 export class Place implements Holding {
   readonly granted = 1
   readonly isFinal = false
+  readonly handedOver = null
   readonly #each: QuotaOfRequest
   readonly #requester: Requester
 
@@ -35,9 +36,8 @@ export class Place implements Holding {
   }
 
   /** Only the place of a shadow quota: a permit with others is not handed over. */
-  async handOver (): Promise<null> {
-    await this.end()
-    return null
+  handOver (): Promise<void> {
+    return this.end()
   }
 
   cancel (): Promise<void> {

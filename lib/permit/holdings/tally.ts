@@ -21,9 +21,10 @@ interface Part {
 }
 
 /**
- * What the store counts for one permit in one quota: what the admission counted, and what was used
- * beyond that, for which further acquisitions have been made. The receipts say where it counts, and
- * this says how much.
+ * What the store counts for one permit in one quota. It has two parts, each brought to its own
+ * target: the admission counts the first part of what was used, as far as it was granted, and is
+ * only ever lowered; further acquisitions count the rest, which is beyond it. The receipts say
+ * where it counts, and this says how much.
  */
 export class Tally {
   /** Whether the store has failed once, so that its counter may differ. */
@@ -35,11 +36,11 @@ export class Tally {
   readonly #admission: Part
   /** What the admission still holds. */
   #held: number
-  /** All that was used beyond the admission. */
+  /** What is due beyond the admission; where the store has failed, only perhaps counted. */
   #beyond = 0
   /**
-   * The latest acquisition of what was used beyond. Only what `unreported` assumes is lowered
-   * later, by a late report, and nothing was used beyond before that.
+   * The latest acquisition of what was used beyond; null if it failed. Only what `unreported`
+   * assumes is lowered later, by a late report, and nothing was used beyond before that.
    */
   #latestBeyond: Part | null = null
   #applying: Promise<unknown> = Promise.resolve()
@@ -70,21 +71,22 @@ export class Tally {
   }
 
   async #apply ({ used, isHeld }: Due): Promise<void> {
-    const counted = this.#admission.counts + this.#beyond
-    if (used > counted) await this.#countBeyond(used - counted)
-    let excess = Math.max(0, counted - used)
-    const settling: Promise<void>[] = []
-    if (this.#latestBeyond !== null && excess > 0) {
-      const count = lower(this.#latestBeyond, excess)
-      excess -= count
-      this.#beyond -= count
-      settling.push(this.#settle(this.#latestBeyond, { count, held: 0 }))
-    }
+    const count = Math.max(0, this.#admission.counts - used)
     const held = isHeld ? 0 : this.#held
-    const count = lower(this.#admission, excess)
+    this.#admission.counts -= count
     this.#held -= held
-    if (count > 0 || held > 0) settling.push(this.#settle(this.#admission, { count, held }))
-    await Promise.all(settling)
+    await this.#bringBeyondTo(used - this.#admission.counts)
+    if (count > 0 || held > 0) await this.#settle(this.#admission, { count, held })
+  }
+
+  async #bringBeyondTo (due: number): Promise<void> {
+    const change = due - this.#beyond
+    this.#beyond = due
+    if (change > 0) return await this.#countBeyond(change)
+    if (change === 0 || this.#latestBeyond === null) return
+    const count = Math.min(-change, this.#latestBeyond.counts)
+    this.#latestBeyond.counts -= count
+    await this.#settle(this.#latestBeyond, { count, held: 0 })
   }
 
   /** After a failure, the store may have applied it, so it is not asked again. */
@@ -99,10 +101,11 @@ export class Tally {
     }
   }
 
-  /** Counts what was used beyond the admission, in the window that is open now. */
+  /**
+   * Counts what was used beyond the admission, in the window that is open now. After a failure, the
+   * store may have counted it, so it is not asked again.
+   */
   async #countBeyond (amount: number): Promise<void> {
-    // It counts even if the store fails, because whether it was counted is unknown then.
-    this.#beyond += amount
     this.#latestBeyond = null
     try {
       const counter = { ...this.#demand, ...this.#windowNow() }
@@ -133,11 +136,4 @@ export class Tally {
     const message = 'the quota store failed; what the request counts may be wrong'
     logFailure(this.#requester.log, error, message, { quota: name, unit, counters })
   }
-}
-
-/** Lowers what a part counts, as far as it counts anything. Returns by how much. */
-function lower (part: Part, excess: number): number {
-  const less = Math.min(excess, part.counts)
-  part.counts -= less
-  return less
 }

@@ -61,10 +61,13 @@ export class Usage implements Holding {
     return this.#apply()
   }
 
-  /** What it counts stays counted, and is not held any more. */
-  async handOver (): Promise<HandedOverHolding | null> {
-    await this.#tally.bringTo(() => ({ used: this.#due, isHeld: false }))
+  get handedOver (): HandedOverHolding | null {
     return handedOver(this.#each, this.#reported, this.#windowEnd)
+  }
+
+  /** What it counts stays counted, and is not held any more. */
+  handOver (): Promise<void> {
+    return this.#tally.bringTo(() => ({ used: this.#due, isHeld: false }))
   }
 
   /** It has used nothing but what was reported. */

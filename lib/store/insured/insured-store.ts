@@ -1,4 +1,5 @@
 import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../../channels.js'
+import { OverloadError } from '../../errors.js'
 import {
   assertFunction,
   assertMilliseconds,
@@ -29,8 +30,10 @@ import { isRemembered, readReceipt, WatchedStore } from './watched-store.js'
 /**
  * Uses a primary store, and a fallback store if the primary fails or is silent: if it has been
  * asked, and has answered nothing at all for `timeout`. A primary that answers is well, however
- * many requests wait for it. Every request is counted by one of the stores. If the fallback also
- * fails, or is silent, the call fails. The store has the optional functions that both stores have.
+ * many requests wait for it: one that waits for too long fails with an `OverloadError`, and the
+ * fallback is not asked, so that nobody gets a second limit from a flood of requests. Every request
+ * that is admitted is counted by one of the stores. If the fallback also fails, or is silent, the
+ * call fails. The store has the optional functions that both stores have.
  *
  * | state | which store decides | next state |
  * |---|---|---|
@@ -40,12 +43,13 @@ import { isRemembered, readReceipt, WatchedStore } from './watched-store.js'
  * | being tried | the fallback, on all other requests | used or resting, by the result |
  *
  * Only `acquire` changes the state, and only a decision of the primary's own server leads from a
- * trial to *used*: after a rejection from memory (`isRemembered`), the next request tries again.
- * Each change between *used* and *resting* is published once on the diagnostics channel
- * `fastify-llm-quota:insured-store`, and the plugin logs it.
+ * trial to *used*: after a rejection from memory (`isRemembered`) or an `OverloadError`, the next
+ * request tries again. Each change between *used* and *resting* is published once on the
+ * diagnostics channel `fastify-llm-quota:insured-store`, and the plugin logs it.
  *
- * What a late response of a store has counted is given back. A stall of the process's own event
- * loop is not a failure.
+ * What a late response of a store has counted is given back. Nobody waits for that: if it fails, it
+ * stays counted until its window, or its place, ends. A stall of the process's own event loop is
+ * not a failure.
  *
  * A receipt that is a text of the primary stays this text, so any process can settle with it. Other
  * receipts, and all of the fallback, are objects, which only this process can settle.
@@ -108,6 +112,10 @@ export class InsuredQuotaStore implements QuotaStore {
     try {
       acquisitions = await this.#acquireFrom(this.#primary, demands)
     } catch (error) {
+      if (error instanceof OverloadError) {
+        this.#breaker.inconclusive(phase)
+        throw error
+      }
       this.#breaker.failed(phase, error)
       return this.#acquireFrom(this.#fallback, demands)
     }

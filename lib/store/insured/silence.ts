@@ -1,4 +1,5 @@
-import { TimeLimit, TimeLimitError, type QuotaTimers } from '../../time-limit.js'
+import { TimeLimitError } from '../../errors.js'
+import { TimeLimit, type QuotaTimers } from '../../time-limit.js'
 import { UnorderedList, type Listed } from '../../unordered-list.js'
 
 /** How the result of a call is treated. */

@@ -42,11 +42,16 @@ export class MemoryCounters {
     return opened
   }
 
-  /** Settles in the window of the receipt. Returns whether it was applied. */
+  /**
+   * Settles in the window of the receipt, which can stay open after its end. Returns whether it was
+   * applied.
+   *
+   * @param once As that of `QuotaStore.settle`: only until the end.
+   */
   settle (receipt: WindowReceipt, less: Settled, once: string | undefined, now: number): boolean {
     const { callerKey, window: id, period } = receipt
     const latest = callerKey === null ? this.#overflow : this.#byCaller.get(callerKey)
-    if (latest?.id !== id || latest.isOver(now)) return false
+    if (latest?.id !== id || (once !== undefined && latest.isOver(now))) return false
     return latest.settle(less, period, once)
   }
 

@@ -1,4 +1,4 @@
-import { counterRetention, unlimited } from '../counter.js'
+import { counterRetention, keptUntil, unlimited } from '../counter.js'
 import type { Call, QuotaCaller, RequestOfCall, Settlement } from '../shared/driver.js'
 import { overflowRow, storedName } from '../shared/stored-names.js'
 import type { Demand } from '../store.js'
@@ -56,7 +56,7 @@ export class DecideArguments {
     for (const settlement of call.settlements) settlementCount += this.#addSettlement(settlement)
     for (const request of call.requests) this.#addRequest(request)
     for (const demand of call.standings) this.#addStanding(demand)
-    this.keys = this.#allKeys()
+    this.keys = this.#allKeys(call)
     const numbers = this.#allNumbers(call, settlementCount)
     this.parameters = [Buffer.from(numbers.buffer), ...this.#names()]
   }
@@ -96,7 +96,7 @@ export class DecideArguments {
       const unit = 1 + demands.findIndex((other) => other.unit === demand.unit)
       this.#addPosition(demand)
       this.#numbers.push(limit === unlimited ? Infinity : limit, least, most, unit)
-      this.#numbers.push(Number(isEstimate), start ?? none, end ?? none)
+      this.#numbers.push(Number(isEstimate), start ?? none, end ?? none, keptUntilOf(demand))
     }
   }
 
@@ -118,11 +118,14 @@ export class DecideArguments {
     this.#numbers.push(quota.position, rowIn(quota, storedName(callerKey)))
   }
 
-  #allKeys (): string[] {
+  /** A client of a cluster sends a call without keys to any server, and this one has its slot's. */
+  #allKeys ({ settlements, process }: Call): string[] {
     const keys: string[] = []
     for (const counters of this.#quotas.keys()) keys.push(this.#keys.counters(counters))
     for (const counters of this.#concurrent.keys()) keys.push(this.#keys.holders(counters))
-    return keys.concat([...this.#holders.keys()], this.#onceKeys)
+    keys.push(...this.#holders.keys(), ...this.#onceKeys)
+    if (settlements.length > 0) keys.push(this.#keys.calls(process))
+    return keys.length === 0 ? [this.#keys.root] : keys
   }
 
   #allNumbers (call: Call, settlementCount: number): Float64Array {
@@ -131,6 +134,7 @@ export class DecideArguments {
       call.periodLength,
       call.placeDuration,
       call.firstWindowId,
+      call.number,
       this.#cap,
       this.#quotas.size,
       this.#concurrent.size,
@@ -190,6 +194,11 @@ export class DecideArguments {
     }
     return holder
   }
+}
+
+function keptUntilOf ({ window, start, end }: Demand): number {
+  if (window === null || start === null || end === null) return none
+  return keptUntil(start, end, window)
 }
 
 function rowIn ({ rows }: WindowedQuota, name: string): number {

@@ -42,8 +42,9 @@ export type Readiness = 'ready' | 'connecting' | 'closed'
 /**
  * The functions of an `ioredis` or `iovalkey` client that the store uses; both `Redis` and
  * `Cluster` have them. With its default options, the client sends a command again if the connection
- * is lost before the reply arrives, so one request can be counted twice. To prevent this, set
- * `maxRetriesPerRequest: 0` for `Redis`, or `retryDelayOnFailover: 0` for `Cluster`.
+ * is lost before the reply arrives. What requests use is then counted twice, until their windows
+ * end; what is settled is settled once. To prevent this, set `maxRetriesPerRequest: 0` for `Redis`,
+ * or `retryDelayOnFailover: 0` for `Cluster`.
  */
 export type IoredisClient = ScriptCommands<Promise<unknown>>
 

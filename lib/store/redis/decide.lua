@@ -10,7 +10,7 @@
 -- arguments and KEYS are read in this order, in which arguments.ts writes them:
 --   KEYS  for each quota with windows its counters; for each quota of concurrent requests its
 --         holders, the callers with places; for each holder its places; for each settlement that is
---         applied once, its name
+--         applied once, its name; if there are settlements, the calls of the process
 --   ARGV  for each quota with windows its rows; for each holder the caller, and the places that are
 --         freed and renewed; for each request that takes places, their name
 -- Returns numbers: the period; for each settlement that is applied once, 1 if it was, else 0; for
@@ -22,12 +22,13 @@
 -- Each function costs each call a thousand instructions, used or not, so there are few.
 local NUMBERS = ARGV[1]
 local MINUTE = 60000 -- how much longer than needed a key can stay, so that this is rarely set
+local DAY = 86400000 -- how long the number of a process's latest call with settlements is kept
 local EXACT = 2 ^ 52 -- from here on, a client can round an integer, so it is returned as a text
 local format, max, min, unpackNumbers = string.format, math.max, math.min, struct.unpack
 
-local time, periodLength, placeDuration, nextWindowId, cap, quotaCount, concurrentCount,
-  holderCount, settlementCount, requestCount, standingCount, at =
-  unpackNumbers('ddddddddddd', NUMBERS)
+local time, periodLength, placeDuration, nextWindowId, callNumber, cap, quotaCount,
+  concurrentCount, holderCount, settlementCount, requestCount, standingCount, at =
+  unpackNumbers('dddddddddddd', NUMBERS)
 local now = time < 0 and serverTime or time
 local period = math.floor(now / periodLength)
 -- Times are texts here, because a number costs a command twice as much.
@@ -107,6 +108,14 @@ end
 -- The quota of a place has the position 0, and the holder as its row.
 quotas[0] = { counters = placeCounters }
 
+-- A client sends a call again if its reply is lost with the connection. What it settles is applied
+-- once, because it is skipped unless the call has a higher number than those before of its process.
+local callsKey, numberText, callName, isHigher = KEYS[#KEYS], format('%d', callNumber)
+if settlementCount > 0 then
+  isHigher = callNumber > (tonumber(call('GET', callsKey)) or 0)
+  callName = callsKey .. ' ' .. numberText
+end
+
 -- Settle: only the window that has counted changes, and what is held of the `settled` period.
 local reply, remembered = { period }, {}
 for _ = 1, settlementCount do
@@ -115,13 +124,15 @@ for _ = 1, settlementCount do
     unpackNumbers('ddddddd', NUMBERS, at)
   local quota = quotas[position]
   local counter = quota.counters[row]
-  local isApplied = counter.id == windowId
+  local isApplied = isHigher and counter.id == windowId
   if isOnce == 1 then
     keyAt = keyAt + 1
     local key, isOpen = KEYS[keyAt], counter.ends > (counter.isZoned and serverTime or now)
-    isApplied = isApplied and isOpen and not remembered[key] and call('EXISTS', key) == 0
-    if isApplied then remembered[key] = quota.keep end
-    reply[#reply + 1] = isApplied and 1 or 0
+    local appliedBy = remembered[key] or call('GET', key)
+    isApplied = isApplied and isOpen and not appliedBy
+    local isFirst = isApplied or appliedBy == callName
+    if isFirst then remembered[key] = max(MINUTE, counter.deadFrom - now) end
+    reply[#reply + 1] = isFirst and 1 or 0
   end
   if isApplied then
     counter.count = max(0, counter.count - lessCount)
@@ -144,8 +155,9 @@ local function isOver (counter, starts, ends)
   return counter.ends <= (ends > 0 and starts or now)
 end
 
--- Opens a window. The counter is dead a minute after it is over, by the server's clock, too.
-local function open (quota, counter, ends)
+-- Opens a window. Its counter is kept for `keep` or, in a time zone, until the time `keptUntil` of
+-- the server's clock. If that is over, because the client's clock is behind, for `keep`, too.
+local function open (quota, counter, ends, keptUntil)
   if counter.state == NEW and quota.overflow and counter ~= quota.overflow then
     quota.free = quota.free - 1
   end
@@ -153,7 +165,8 @@ local function open (quota, counter, ends)
   counter.isZoned, counter.state = ends > 0, OPENED
   counter.ends, counter.deadFrom = now + quota.window, now + quota.keep
   if ends > 0 then
-    counter.ends, counter.deadFrom = ends, max(counter.deadFrom, now + ends - serverTime + MINUTE)
+    counter.ends = ends
+    if keptUntil > serverTime then counter.deadFrom = now + keptUntil - serverTime end
   end
   counter.count, counter.held, counter.heldBefore = 0, 0, 0
 end
@@ -174,12 +187,12 @@ for _ = 1, requestCount do
   size, hasPlaces, at = unpackNumbers('dd', NUMBERS, at)
   local firstAt, isAdmitted = at, true
   for index = 1, size do
-    local position, row, limit, least, most, unit, isEstimate, starts, ends
-    position, row, limit, least, most, unit, isEstimate, starts, ends, at =
-      unpackNumbers('ddddddddd', NUMBERS, at)
+    local position, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil
+    position, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil, at =
+      unpackNumbers('dddddddddd', NUMBERS, at)
     local quota = quotas[position]
     local counter = counterOf(quota, row)
-    if isOver(counter, starts, ends) then open(quota, counter, ends) end
+    if isOver(counter, starts, ends) then open(quota, counter, ends, keptUntil) end
     local room = limit - counter.count
     if room < least or room < 1 then isAdmitted = false end
     -- What the demands of one unit would be granted alone bounds each of them. A unit is the
@@ -190,9 +203,9 @@ for _ = 1, requestCount do
   nameAt = nameAt + hasPlaces
   at = firstAt
   for _ = 1, size do
-    local position, row, limit, least, most, unit, isEstimate, starts, ends
-    position, row, limit, least, most, unit, isEstimate, starts, ends, at =
-      unpackNumbers('ddddddddd', NUMBERS, at)
+    local position, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil
+    position, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil, at =
+      unpackNumbers('dddddddddd', NUMBERS, at)
     local quota = quotas[position]
     local counter = counterOf(quota, row)
     local room, granted = limit - counter.count, 0
@@ -248,7 +261,8 @@ for _, quota in ipairs(quotas) do
     if #dead > 0 then call('HDEL', key, unpack(dead)) end
   end
 end
-for key, keepFor in pairs(remembered) do call('SET', key, '', 'PX', keepFor) end
+if isHigher then call('SET', callsKey, numberText, 'PX', DAY) end
+for key, keepFor in pairs(remembered) do call('SET', key, callName, 'PX', keepFor) end
 
 -- Write the places, then their holders, who stay there until the latest place would have ended.
 for _, holder in ipairs(holders) do

@@ -30,7 +30,8 @@ export interface RedisQuotaStoreOptions extends SharedQuotaStoreOptions {
 /**
  * Stores the quota counters on a Redis or Valkey server that several instances of a service share.
  * A decision takes one atomic script and one round trip. Decisions that arrive together share both.
- * All keys expire, within two minutes after the windows of their quota.
+ * All keys expire: those of counters within two minutes after the last window of their quota or, if
+ * a function returns when windows begin, after twice its longest window.
  *
  * With `rememberRejections`, requests that are known to have no room are rejected from memory, for
  * up to a second and without asking the server.

@@ -17,13 +17,14 @@ export class Batch {
   }
 }
 
-/** What a call does, without the numbers that are the same for all calls. */
+/** The lists of a call; the sender adds time, window ids and constants. */
 export type CallContent = Pick<
   Call, 'freed' | 'renewed' | 'settlements' | 'requests' | 'standings'
 >
 
 /** A call that was taken out of the queue, and when it was sent. */
 export interface SentCall {
+  readonly batch: Batch
   readonly content: CallContent
   readonly sentAt: number
 }

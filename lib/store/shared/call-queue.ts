@@ -1,5 +1,5 @@
 import { required } from '../../required.js'
-import { haveRoom } from '../side-by-side.js'
+import { haveRoom, settled } from '../side-by-side.js'
 import type { Acquisition, Acquisitions, Demand, QuotaCount } from '../store.js'
 import { Batch, contentOf, placesOf, type SentCall } from './batch.js'
 import type { NamedPlace, Reply, RequestOfCall, Settlement } from './driver.js'
@@ -18,7 +18,9 @@ import { nobody, rejectAll, resolveAll, type Ended } from './ended.js'
 /** The age at which a place is renewed. It lasts three times as long, so two renewals can fail. */
 const renewalAge = placeDuration / 3
 
-/** How often the time of what was given back is looked at, in milliseconds. */
+/**
+ * How often settlements and freed places are checked for having waited too long, in milliseconds.
+ */
 const expiryInterval = 1_000
 
 /**
@@ -26,6 +28,9 @@ const expiryInterval = 1_000
  * one, the next attempt can succeed in a moment.
  */
 export type FailureKind = 'try-again' | 'not-run' | 'unknown'
+
+/** What the calls show of the server: see the table at `CallQueue`. */
+type ServerState = 'working' | 'failing' | 'uncertain'
 
 interface QueueOptions {
   /** As `Driver.mostDemands`. */
@@ -47,20 +52,25 @@ interface QueueOptions {
  * A request is decided only after all that was given back in its counters: its call has the duties
  * of these counters first, or the request waits for a later call. Then other duties follow, as many
  * of each kind as a call has demands, so that neither duties nor requests fall behind.
+ *
+ * | state | the latest call | settlements | what was given back | next state |
+ * |---|---|---|---|---|
+ * | working | has run | are sent | waits, however much it is | failing or uncertain |
+ * | failing | has certainly not run | are sent | too much of it is rejected | any |
+ * | uncertain | may have run, or one before | wait for a call that has run | as above | working |
+ *
+ * While it is uncertain, no settlement is sent, since one that is sent and not answered is lost.
  */
 export class CallQueue {
   readonly #options: QueueOptions
   readonly #places = new HeldPlaces()
   readonly #givenBack = new GivenBack()
   readonly #asked = new QueuedRequests()
+  #state: ServerState = 'working'
+  #underWay: SentCall | null = null
+  // Ages.
+  #answeredAt = 0
   #expiredAt = 0
-  // The call that is under way, and what was taken out of the queue for it.
-  #sent: SentCall | null = null
-  #batch = new Batch()
-  #hasFailed = false
-  // Whether it is unknown if the latest call has run. Then no settlement is sent until another call
-  // has run: one that is sent and not answered is lost.
-  #isSuspect = false
 
   constructor (options: QueueOptions) {
     this.#options = options
@@ -77,7 +87,7 @@ export class CallQueue {
 
   /** Whether a call has something to do even without requests. */
   hasDuties (now: number): boolean {
-    return !this.#givenBack.isEmpty || this.#places.notRenewedSince(now - renewalAge, 1).length > 0
+    return !this.#givenBack.isEmpty || this.#places.hasNotRenewedSince(now - renewalAge)
   }
 
   /** How many places of the caller this process holds. */
@@ -102,14 +112,14 @@ export class CallQueue {
   addSettlement (settlement: Settlement, ended: Ended<DutyResult>): void {
     this.#options.onGivenBack(settlement.counters, settlement.row)
     this.#givenBack.addSettlement(settlement, this.#options.ages(), ended)
-    if (this.#hasFailed) this.#givenBack.bound()
+    if (this.#state !== 'working') this.#givenBack.bound()
   }
 
   addFreed (place: NamedPlace, ended: Ended<DutyResult>): void {
     this.#places.delete(place)
     this.#options.onGivenBack(place.counters, storedName(place.callerKey))
     this.#givenBack.addFreed(place, this.#options.ages(), ended)
-    if (this.#hasFailed) this.#givenBack.bound()
+    if (this.#state !== 'working') this.#givenBack.bound()
   }
 
   /** Forgets the places that this process holds, because the server has none any more. */
@@ -138,23 +148,21 @@ export class CallQueue {
     this.#asked.moveStandings(batch, some)
     this.#moveDuties(batch, now, mostDemands)
     // A call without settlements, which can be empty, shows that the server works again.
-    const isProbe = this.#isSuspect && this.#givenBack.hasSettlements
+    const isProbe = this.#state === 'uncertain' && this.#givenBack.hasSettlements
     if (batch.isEmpty && !isProbe) return null
-    this.#batch = batch
-    this.#sent = { content: contentOf(batch, callName), sentAt: now }
-    return this.#sent
+    this.#underWay = { batch, content: contentOf(batch, callName), sentAt: now }
+    return this.#underWay
   }
 
   /** The call has run. */
   succeeded (reply: Reply): void {
-    const batch = this.#batch
-    const { content, sentAt } = required(this.#sent, 'the call of a reply')
+    const { batch, content, sentAt } = required(this.#underWay, 'the call of a reply')
     const decided = content.requests.map((request, index) =>
       this.#acquisitionsOf(request, index, reply)
     )
-    this.#endCall()
-    this.#hasFailed = false
-    this.#isSuspect = false
+    this.#underWay = null
+    this.#state = 'working'
+    this.#answeredAt = this.#options.ages()
     this.#places.renew(batch.renewed, sentAt)
     for (const [index, { item, ended }] of batch.settlements.entries()) {
       resolveAll(ended, item.once === null ? undefined : reply.applied[index])
@@ -175,16 +183,17 @@ export class CallQueue {
 
   /** The call has failed, or could not be sent. */
   failed (kind: FailureKind, error: unknown): void {
-    const batch = this.#batch
-    const sent = this.#sent
-    this.#endCall()
-    this.#hasFailed = true
-    if (sent === null) {
+    const call = this.#underWay
+    this.#underWay = null
+    if (kind === 'unknown') this.#state = 'uncertain'
+    else if (this.#state === 'working') this.#state = 'failing'
+    if (call === null) {
+      // All that it would have asked still waits in the queue.
       if (kind !== 'try-again') this.#asked.rejectAll(error)
     } else if (kind === 'unknown') {
-      this.#giveUp(batch, sent, error)
+      this.#giveUp(call, error)
     } else {
-      this.#putBack(batch, kind, error)
+      this.#putBack(call.batch, kind, error)
     }
     this.#givenBack.bound()
     this.#expire(error)
@@ -196,11 +205,11 @@ export class CallQueue {
       const acquisitions = this.#acquisitionsOf(request, index, reply)
       if (!haveRoom(acquisitions)) continue
       for (const place of placesOf(request)) this.addFreed(place, nobody)
-      for (const [position, { isEstimate }] of request.demands.entries()) {
+      for (const [position, demand] of request.demands.entries()) {
         const { granted, receipt } = required(acquisitions[position], 'an acquisition')
         const read = readReceipt(receipt)
         if (read.kind === 'place') continue
-        const less = { count: granted, held: isEstimate ? granted : 0 }
+        const less = settled(demand, granted)
         this.addSettlement(settlementOf(read.counted, less, null), nobody)
       }
     }
@@ -214,8 +223,7 @@ export class CallQueue {
   }
 
   /** The call may have run: only what can be done twice, to free a place, is sent again. */
-  #giveUp (batch: Batch, { content }: SentCall, error: unknown): void {
-    this.#isSuspect = true
+  #giveUp ({ batch, content }: SentCall, error: unknown): void {
     for (const { ended } of [...batch.freed, ...batch.settlements]) rejectAll(ended, error)
     this.#rejectAsked(batch, error)
     // Nobody waits for these any more.
@@ -231,11 +239,6 @@ export class CallQueue {
     rejectAsked(batch, error)
     // If the call has no request, those that were left wait for settlements which cannot be sent.
     if (batch.requests.length === 0) this.#asked.rejectFirst(batch.left, error)
-  }
-
-  #endCall (): void {
-    this.#batch = new Batch()
-    this.#sent = null
   }
 
   #acquisitionsOf ({ demands, place }: RequestOfCall, index: number, reply: Reply): Acquisition[] {
@@ -256,7 +259,8 @@ export class CallQueue {
    * that it can decide on the demands.
    */
   #moveDutiesOf (demands: readonly Demand[], batch: Batch, now: number): boolean {
-    if (this.#givenBack.isEmpty && this.#places.isEmpty) return true
+    const endedAt = now - placeDuration
+    if (this.#givenBack.isEmpty && !this.#places.hasNotRenewedSince(endedAt)) return true
     const { mostDemands } = this.#options
     let hasAll = true
     for (const demand of demands) {
@@ -264,8 +268,9 @@ export class CallQueue {
         this.#givenBack.moveOf(counter, batch, this.#limits(mostDemands))
         if (this.#givenBack.has(counter)) hasAll = false
         // After a stall or an outage, others may have taken places that this process still holds.
-        // It renews them before it takes more.
-        for (const place of this.#places.notRenewedSinceOf(counter, now - placeDuration)) {
+        // It renews them before it takes more. One more than fit shows that not all do.
+        const ended = this.#places.notRenewedSinceOf(counter, endedAt, mostDemands + 1)
+        for (const place of ended) {
           if (batch.renewed.size < mostDemands) batch.renewed.add(place)
           else if (!batch.renewed.has(place)) hasAll = false
         }
@@ -275,13 +280,13 @@ export class CallQueue {
   }
 
   #limits (most: number): GivenBackLimits {
-    return { freed: most, settlements: this.#isSuspect ? 0 : most }
+    return { freed: most, settlements: this.#state === 'uncertain' ? 0 : most }
   }
 
-  /** @param error What requests are rejected with; null for a `TimeLimitError`. */
+  /** @param error As that of `QueuedRequests.expire`. */
   #expire (error: unknown): void {
     const age = this.#options.ages()
-    this.#asked.expire(age, error)
+    this.#asked.expire(age, this.#answeredAt, error)
     if (age - this.#expiredAt < expiryInterval) return
     this.#expiredAt = age
     this.#givenBack.expire(age)

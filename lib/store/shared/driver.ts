@@ -64,9 +64,9 @@ export interface Connection {
 }
 
 /**
- * Certainly nothing of a call has run, since the server itself says that it has refused it or
- * rolled it back; or at most it has freed, renewed or taken places, which can be done again. So the
- * duties of the call wait for another one. Its requests fail with the cause.
+ * Certainly nothing of a call has run: it was not sent, or the server itself says that it has
+ * refused it or rolled it back. So the duties of the call wait for another one. Its requests fail
+ * with the cause.
  */
 export class NotRunError extends Error {
   /** What the client has thrown. */
@@ -89,6 +89,14 @@ export class TryAgainError extends NotRunError {}
  * and renews places, settles, decides on the requests in their order, and reads the standings.
  */
 export interface Call {
+  /** The name of the process that sends the call, which no other has. */
+  readonly process: string
+  /**
+   * The number of the call, at least 1: higher than those of all calls that the process has sent
+   * before. If a client can send a call twice, its driver settles nothing with a number that is not
+   * higher than the latest one with settlements. So a call that is late can settle nothing, either.
+   */
+  readonly number: number
   /** The time of the store's own clock in whole milliseconds; null for the server's clock. */
   readonly time: number | null
   /** How long a place lasts unless its process renews it, in milliseconds. */

@@ -71,6 +71,7 @@ export class GivenBack {
 
   /** As `moveOldest`, of one counter. */
   moveOf (counter: string, call: GivenBackInCall, most: GivenBackLimits): void {
+    if (!this.has(counter)) return
     call.freed.push(...this.#freed.takeOf(counter, most.freed - call.freed.length))
     const settlements = most.settlements - call.settlements.length
     call.settlements.push(...this.#settlements.takeOf(counter, settlements))
@@ -88,7 +89,10 @@ export class GivenBack {
   bound (): void {
     for (const duties of [this.#freed, this.#settlements]) {
       for (const { ended } of duties.take(duties.size - mostWaiting)) {
-        rejectAll(ended, new Error(`more than ${mostWaiting} settlements wait for the server`))
+        rejectAll(
+          ended,
+          new Error(`more than ${mostWaiting} settlements or freed places wait for the server`)
+        )
       }
     }
   }

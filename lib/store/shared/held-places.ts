@@ -8,7 +8,7 @@ interface HeldPlace {
   readonly place: NamedPlace
   readonly counter: string
   /** When the latest call was sent that took or renewed the place. */
-  renewedAt: number
+  readonly renewedAt: number
 }
 
 /** Returns the name of the counter that a place is one of. */
@@ -23,7 +23,7 @@ export function keyOfPlace (place: NamedPlace): string {
 
 /** The places that this process holds, and since when each has been renewed. */
 export class HeldPlaces {
-  // By their keys. The one that was renewed first is the first.
+  // By their keys, and by their counters. The one that was renewed first is the first.
   readonly #places = new Map<string, HeldPlace>()
   readonly #byCounter = new Map<string, Set<HeldPlace>>()
 
@@ -68,31 +68,34 @@ export class HeldPlaces {
    */
   renew (places: Iterable<NamedPlace>, sentAt: number): void {
     for (const place of places) {
-      const key = keyOfPlace(place)
-      const held = this.#places.get(key)
-      if (held === undefined) continue
-      held.renewedAt = sentAt
-      this.#places.delete(key)
-      this.#places.set(key, held)
+      if (!this.#places.has(keyOfPlace(place))) continue
+      this.delete(place)
+      this.add(place, sentAt)
     }
+  }
+
+  /** Whether a place was taken or last renewed at this time or before. */
+  hasNotRenewedSince (time: number): boolean {
+    return this.notRenewedSince(time, 1).length > 0
   }
 
   /** Returns the oldest places that were taken or last renewed at this time or before. */
   notRenewedSince (time: number, most: number): NamedPlace[] {
-    const places: NamedPlace[] = []
-    for (const { place, renewedAt } of this.#places.values()) {
-      if (renewedAt > time || places.length >= most) break
-      places.push(place)
-    }
-    return places
+    return oldestOf(this.#places.values(), time, most)
   }
 
-  /** As `notRenewedSince`, all places of one counter. */
-  notRenewedSinceOf (counter: string, time: number): NamedPlace[] {
-    const places: NamedPlace[] = []
-    for (const { place, renewedAt } of this.#byCounter.get(counter) ?? []) {
-      if (renewedAt <= time) places.push(place)
-    }
-    return places
+  /** As `notRenewedSince`, of one counter. */
+  notRenewedSinceOf (counter: string, time: number, most: number): NamedPlace[] {
+    return oldestOf(this.#byCounter.get(counter) ?? [], time, most)
   }
+}
+
+/** @param held The one that was renewed first is the first. */
+function oldestOf (held: Iterable<HeldPlace>, time: number, most: number): NamedPlace[] {
+  const places: NamedPlace[] = []
+  for (const { place, renewedAt } of held) {
+    if (renewedAt > time || places.length >= most) break
+    places.push(place)
+  }
+  return places
 }

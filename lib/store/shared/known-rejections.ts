@@ -32,8 +32,8 @@ export class KnownRejections {
   }
 
   /**
-   * As `recall`, of what is out of date while another request asks about it. Not for a request that
-   * waits for its call, which may be the one that asks.
+   * Like `recall`, but uses an outdated rejection while another request asks. Not for requests in
+   * the queue: one of them may be the one that asks.
    */
   recallAsked (demands: readonly Demand[]): Acquisitions | null {
     const now = this.#clock()

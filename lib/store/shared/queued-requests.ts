@@ -1,11 +1,11 @@
-import { TimeLimitError } from '../../time-limit.js'
+import { OverloadError, TimeLimitError } from '../../errors.js'
 import type { Acquisitions, Demand, QuotaCount } from '../store.js'
 import { rejectAll, type Ended } from './ended.js'
 
 /**
- * How long a request waits for its call at most, in milliseconds. Not the time of its call, too:
- * under lasting overload, a request waits for about as long before it is sent, and its call would
- * have no time left.
+ * The longest time in the queue, in milliseconds. The call has a limit of its own
+ * (`longestCallTime`); with a shared one, a request under lasting overload would have no time left
+ * for its call.
  */
 export const longestQueueTime = 2_500
 
@@ -16,17 +16,19 @@ export interface DecidedRequest {
   readonly sentAt: number | null
 }
 
-export interface QueuedRequest {
+interface Queued {
+  /** The age at which it was added. */
+  readonly since: number
+}
+
+export interface QueuedRequest extends Queued {
   readonly demands: readonly Demand[]
-  /** The age from which on it is not sent any more. */
-  readonly until: number
   readonly ended: Ended<DecidedRequest>
 }
 
-export interface QueuedStanding {
+export interface QueuedStanding extends Queued {
   readonly key: string
   readonly demand: Demand
-  readonly until: number
   readonly ended: Ended<QuotaCount | null>[]
 }
 
@@ -48,14 +50,14 @@ export class QueuedRequests {
   }
 
   add (demands: readonly Demand[], age: number, ended: Ended<DecidedRequest>): void {
-    this.#requests.push({ demands, until: age + longestQueueTime, ended })
+    this.#requests.push({ demands, since: age, ended })
   }
 
   /** Those of the same counter and window are one. */
   addStanding (demand: Demand, age: number, ended: Ended<QuotaCount | null>): void {
     const { counters, callerKey, window, start, end } = demand
     const key = JSON.stringify([counters, callerKey, window, start, end])
-    this.#insertStanding({ key, demand, until: age + longestQueueTime, ended: [ended] })
+    this.#insertStanding({ key, demand, since: age, ended: [ended] })
   }
 
   /**
@@ -119,23 +121,27 @@ export class QueuedRequests {
   }
 
   /**
-   * Rejects those who have waited for too long.
+   * Rejects those who have waited for too long: with an `OverloadError` if the server has answered
+   * while they waited, otherwise with the error.
    *
-   * @param error What they are rejected with; null for a `TimeLimitError`.
+   * @param answeredAt The age at which the server has answered last.
+   * @param error Null for a `TimeLimitError`.
    */
-  expire (age: number, error: unknown): void {
-    const isYoung = ({ until }: { until: number }): boolean => until > age
+  expire (age: number, answeredAt: number, error: unknown): void {
+    const isYoung = ({ since }: Queued): boolean => age - since < longestQueueTime
+    const reasonFor = ({ since }: Queued): unknown => {
+      if (answeredAt > since) return new OverloadError(longestQueueTime)
+      return error ?? new TimeLimitError(longestQueueTime)
+    }
     // All wait for as long, so the oldest are the first.
     const firstYoung = this.#requests.findIndex(isYoung)
     const requests = this.#requests.splice(0, firstYoung === -1 ? Infinity : firstYoung)
-    const standings: QueuedStanding[] = []
-    for (const standing of this.#standings.values()) {
+    for (const request of requests) request.ended.reject(reasonFor(request))
+    for (const [key, standing] of this.#standings) {
       if (isYoung(standing)) break
-      standings.push(standing)
+      this.#standings.delete(key)
+      rejectAll(standing.ended, reasonFor(standing))
     }
-    for (const { key } of standings) this.#standings.delete(key)
-    if (requests.length === 0 && standings.length === 0) return
-    rejectAsked({ requests, standings }, error ?? new TimeLimitError(longestQueueTime))
   }
 
   /** Rejects all. */

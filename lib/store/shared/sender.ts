@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
+import { TimeLimitError } from '../../errors.js'
 import { isPromise } from '../../promises.js'
-import { nodeTimers, TimeLimitError, withTimeout, type QuotaTimers } from '../../time-limit.js'
+import { nodeTimers, withTimeout, type QuotaTimers } from '../../time-limit.js'
 import { periodLength } from '../counter.js'
 import type { SentCall } from './batch.js'
 import type { CallQueue, FailureKind } from './call-queue.js'
@@ -189,8 +190,9 @@ export class Sender {
   #callOf ({ content }: SentCall, time: Call['time']): Call {
     let demands = 0
     for (const request of content.requests) demands += request.demands.length
+    const { process, latestCall: number } = this.#names
     const firstWindowId = this.#names.windowIds(demands)
-    return { time, placeDuration, periodLength, firstWindowId, ...content }
+    return { process, number, time, placeDuration, periodLength, firstWindowId, ...content }
   }
 
   #pause (): Promise<void> {

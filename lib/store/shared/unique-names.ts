@@ -2,13 +2,18 @@ import { randomBytes } from 'node:crypto'
 
 /** Gives calls and windows names that no other process gives. */
 export class UniqueNames {
-  readonly #process = randomBytes(9).toString('base64url')
+  readonly process = randomBytes(9).toString('base64url')
   #calls = 0
   #latestWindowId = randomId()
 
+  /** The number of the latest call that has a name. */
+  get latestCall (): number {
+    return this.#calls
+  }
+
   callName (): string {
     this.#calls += 1
-    return `${this.#process}:${this.#calls.toString(36)}`
+    return `${this.process}:${this.#calls.toString(36)}`
   }
 
   /**
