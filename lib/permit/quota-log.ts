@@ -64,7 +64,7 @@ export class QuotaLog {
     this.#minuteLog.failure(`fromUsage ${quota}`, log, error, message, { quota })
   }
 
-  /** Logs that the function `interrupted` of a meter failed. */
+  /** Logs that the function `interrupted` of a meter failed, or returned no usage. */
   interruptedFailed (error: unknown): void {
     const message =
       'interrupted failed; the request counts at least what it was granted and what has arrived'
