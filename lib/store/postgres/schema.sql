@@ -430,7 +430,8 @@ END $function$;
 
 -- Decides on the requests in their order: counts each demand of a request if all have room, and
 -- none otherwise. Opens the windows that are needed in any case. `decided` is, as JSON, what was
--- decided on each demand.
+-- decided on each demand. One function, because the state is copied for each that changes it: with
+-- one for each request, a call of 64 took 3 ms more.
 CREATE OR REPLACE FUNCTION llm_quota_decide_demands(
   INOUT state llm_quota_counter[], keys llm_quota_key[], requests llm_quota_request[],
   demands llm_quota_demand[], cap bigint, moment bigint, wall_time bigint, this_period bigint,
@@ -529,34 +530,6 @@ BEGIN
   decided := array_to_string(decisions, ',');
 END $function$;
 
--- Returns, as JSON, the state of the counter that a demand with the key of each standing would
--- reach; null if it would open a window.
-CREATE OR REPLACE FUNCTION llm_quota_look(
-  state llm_quota_counter[], keys llm_quota_key[], standings llm_quota_standing[], cap bigint,
-  moment bigint, this_period bigint
-) RETURNS text LANGUAGE plpgsql AS $function$
-DECLARE
-  callers_left CONSTANT bigint[] := llm_quota_callers_left(keys, cap);
-  standing llm_quota_standing;
-  counter llm_quota_counter;
-  overflow integer;                    -- the key of the overflow counter
-  seen text[];
-BEGIN
-  FOREACH standing IN ARRAY standings LOOP
-    counter := state[standing.key];
-    IF counter.kind = 'absent' THEN
-      overflow := keys[standing.key].overflow;
-      IF callers_left[overflow] <= 0 THEN
-        counter := state[overflow];
-      END IF;
-    END IF;
-    seen := array_append(seen, CASE
-      WHEN llm_quota_is_open(counter, standing.window_start, moment)
-      THEN format('{%s}', llm_quota_state(counter, moment, this_period)) ELSE 'null' END);
-  END LOOP;
-  RETURN array_to_string(seen, ',');
-END $function$;
-
 -- Returns a counter with a new window for a demand.
 CREATE OR REPLACE FUNCTION llm_quota_open(
   counter llm_quota_counter, window_length bigint, demand llm_quota_demand, moment bigint,
@@ -607,6 +580,34 @@ BEGIN
     counter.journaled := counter.journaled + change;
   END IF;
   RETURN counter;
+END $function$;
+
+-- Returns, as JSON, the state of the counter that a demand with the key of each standing would
+-- reach; null if it would open a window.
+CREATE OR REPLACE FUNCTION llm_quota_look(
+  state llm_quota_counter[], keys llm_quota_key[], standings llm_quota_standing[], cap bigint,
+  moment bigint, this_period bigint
+) RETURNS text LANGUAGE plpgsql AS $function$
+DECLARE
+  callers_left CONSTANT bigint[] := llm_quota_callers_left(keys, cap);
+  standing llm_quota_standing;
+  counter llm_quota_counter;
+  overflow integer;                    -- the key of the overflow counter
+  seen text[];
+BEGIN
+  FOREACH standing IN ARRAY standings LOOP
+    counter := state[standing.key];
+    IF counter.kind = 'absent' THEN
+      overflow := keys[standing.key].overflow;
+      IF callers_left[overflow] <= 0 THEN
+        counter := state[overflow];
+      END IF;
+    END IF;
+    seen := array_append(seen, CASE
+      WHEN llm_quota_is_open(counter, standing.window_start, moment)
+      THEN format('{%s}', llm_quota_state(counter, moment, this_period)) ELSE 'null' END);
+  END LOOP;
+  RETURN array_to_string(seen, ',');
 END $function$;
 
 -- Returns, for each key of an overflow counter, how many more callers its quota can have; null for

@@ -26,8 +26,12 @@ export function inAscii (text: string): string {
     )
 }
 
-/** What is stored for a name, as a part of a regular expression. */
-export const storedPattern = String.raw`(?:[!#-[\]-~]|\\["\\bfnrt]|\\u[0-9a-f]{4})*`
+const storedPattern = /^(?:[!#-[\]-~]|\\["\\bfnrt]|\\u[0-9a-f]{4})*$/
+
+/** Whether a text can be what is stored for a name. */
+export function isStoredName (text: string): boolean {
+  return needsNoEscape.test(text) || storedPattern.test(text)
+}
 
 /** Returns the name of what is stored. */
 export function unstoredName (stored: string): string {
