@@ -7,7 +7,7 @@ import type { DutyResult } from './duties.js'
 import { GivenBack, type GivenBackLimits } from './given-back.js'
 import { HeldPlaces, placeDuration } from './held-places.js'
 import { acquisitionsOf, readReceipt, settlementOf } from './receipts.js'
-import { countersOf, counterName, storedName } from './stored-names.js'
+import { countersOf, storedName } from './stored-names.js'
 import {
   rejectAsked,
   QueuedRequests,
@@ -91,8 +91,8 @@ export class CallQueue {
   }
 
   /** How many places of the caller this process holds. */
-  held ({ counters, callerKey }: Demand): number {
-    return this.#places.count(counterName(counters, storedName(callerKey)))
+  held (demand: Demand): number {
+    return this.#places.count(demand)
   }
 
   /** Whether something that was given back in the demand's counter waits for a call. */
@@ -117,8 +117,9 @@ export class CallQueue {
 
   addFreed (place: NamedPlace, ended: Ended<DutyResult>): void {
     this.#places.delete(place)
-    this.#options.onGivenBack(place.counters, storedName(place.callerKey))
-    this.#givenBack.addFreed(place, this.#options.ages(), ended)
+    const row = storedName(place.callerKey)
+    this.#options.onGivenBack(place.counters, row)
+    this.#givenBack.addFreed(place, row, this.#options.ages(), ended)
     if (this.#state !== 'working') this.#givenBack.bound()
   }
 
@@ -267,13 +268,14 @@ export class CallQueue {
       for (const counter of countersOf(demand)) {
         this.#givenBack.moveOf(counter, batch, this.#limits(mostDemands))
         if (this.#givenBack.has(counter)) hasAll = false
-        // After a stall or an outage, others may have taken places that this process still holds.
-        // It renews them before it takes more. One more than fit shows that not all do.
-        const ended = this.#places.notRenewedSinceOf(counter, endedAt, mostDemands + 1)
-        for (const place of ended) {
-          if (batch.renewed.size < mostDemands) batch.renewed.add(place)
-          else if (!batch.renewed.has(place)) hasAll = false
-        }
+      }
+      if (demand.window !== null) continue
+      // After a stall or an outage, others may have taken places that this process still holds. It
+      // renews them before it takes more. One more than fit shows that not all do.
+      const ended = this.#places.notRenewedSinceOf(demand, endedAt, mostDemands + 1)
+      for (const place of ended) {
+        if (batch.renewed.size < mostDemands) batch.renewed.add(place)
+        else if (!batch.renewed.has(place)) hasAll = false
       }
     }
     return hasAll
