@@ -92,6 +92,7 @@ export function createQuotaHook (
         if (responder.hasHeaders) responder.setHeaders(permit, reply)
       }
       if (permit.refusal === null) done()
+      else if (reply.raw.headersSent) breakOff(request, reply)
       else responder.sendRefusal(permit.refusal, request, reply)
     } catch (error) {
       passOn(error, request, done)
@@ -106,5 +107,16 @@ export function createQuotaHook (
       const message = 'an error after the decision of the quota could not be sent as a response'
       logFailure(request.log, failure, message)
     }
+  }
+
+  /**
+   * Breaks off a response that a hook of the host has begun, as Fastify does if it can send no
+   * error. Fastify 5.0.0 would leave it open.
+   */
+  function breakOff (request: FastifyRequest, reply: FastifyReply): void {
+    const error = new Error('the quota refuses a request whose response has begun')
+    server.quotaLog.refusalNotSent(error, request.log)
+    reply.hijack()
+    reply.raw.destroy(error)
   }
 }

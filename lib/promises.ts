@@ -6,8 +6,9 @@ export type Eventual<Value> = Value | PromiseLike<Value>
 
 /**
  * Takes the next step with a value: immediately, or when the promise of it is fulfilled. So each
- * step is written once, and a request waits only for what is asynchronous. A value is never another
- * thenable: those of the host are awaited where it returns them.
+ * step is written once, and a request waits only for what is asynchronous. A value that is not a
+ * promise must have no function `then`: thenables of the host are awaited where the host returns
+ * them.
  */
 export function then<Value, Result> (
   value: Eventual<Value>,

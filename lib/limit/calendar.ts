@@ -1,8 +1,5 @@
-import type { QuotaPeriod } from './limit-kinds.js'
+import { day, hour, type QuotaPeriod } from './limit-kinds.js'
 import type { LocalTime } from './local-time.js'
-
-const hour = 3_600_000
-const day = 24 * hour
 
 /** By how much the clocks of a time zone are set back at most, in milliseconds. */
 const longestChange = 3 * hour

@@ -1,5 +1,7 @@
-const hour = 3_600_000
-const day = 24 * hour
+/** In milliseconds. */
+export const hour = 3_600_000
+/** In milliseconds, if the clocks are not changed. */
+export const day = 24 * hour
 
 /** The options that hold a limit, one of which a quota has (docs/rules.md, "Several quotas"). */
 export const limitNames = [

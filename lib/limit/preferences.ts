@@ -148,7 +148,7 @@ class Preference {
   }
 
   #threw (error: unknown): undefined {
-    // It delays no request, so it is called for the next one, too.
+    // Only timeouts make a reader rest.
     this.#timeoutsInARow = 0
     this.#failed({ err: loggableError(error) }, unavailable)
   }

@@ -1,6 +1,20 @@
 import { reasonNames } from './ending.js'
+import { isLabel } from './envelope-names.js'
 import { modelNames } from './model-name.js'
-import { reasoningTextNames, textNames } from './text.js'
+
+// Most chunks of a stream are the same text but for a few strings and numbers. They need not be
+// parsed, as long as this holds: whatever in a chunk ends the response, states a usage or the
+// model, or decides which strings are text stands outside of what can differ. It is then the same
+// in each chunk of a shape, and says in each what it said in the two that were parsed.
+//
+// - Only the values of properties can differ, and no name: `variableAt`.
+// - Of these, only strings and digits. An end that is stated as `true` cannot differ.
+// - No string that a rule of another file compares with something: `meaningfulNames`.
+// - The texts among them must be all that counted in the two chunks that were parsed. So nothing
+//   that counts in another way, such as the arguments of a tool or a text that is stated twice, can
+//   differ.
+// - No shape is learned from a chunk that can state a usage, or that ends the response: see
+//   `LearnedShape.learnFrom`.
 
 /** A chunk that was parsed, and the bytes of what the model wrote in it. */
 interface MeasuredChunk {
@@ -17,10 +31,18 @@ const longest = 4096
 /** Strings and digits. */
 const values = /("(?:[^"\\]|\\.)*"|\d+)/
 
-/** Strings that say more than a text: a chunk with another value can have another meaning. */
-const meaningfulNames = new Set(['type', 'event_type', 'status', ...reasonNames, ...modelNames])
-
-const writtenNames = new Set([...textNames, ...reasoningTextNames])
+/**
+ * Names of the strings that rules compare: those of an end (`isLastChunk`), of the name of the
+ * model (`modelOf`), and of what is text (`TextCounter`). A rule that compares another string needs
+ * its name here.
+ */
+const meaningfulNames = new Set([
+  'type',
+  'event_type',
+  'object',
+  ...reasonNames,
+  ...modelNames
+])
 
 /**
  * The shape of chunks that differ only in a text and in values without a meaning, such as the time.
@@ -124,8 +146,8 @@ function variableAt (parts: readonly string[], index: number): Variable | null {
   if (part !== undefined && /^\d/.test(part)) return 'digits'
   if (name === undefined || colon?.trim() !== ':' || part?.startsWith('"') !== true) return null
   const property = name.slice(1, -1)
-  if (writtenNames.has(property)) return 'text'
-  return meaningfulNames.has(property) ? null : 'string'
+  if (meaningfulNames.has(property)) return null
+  return isLabel(property) ? 'string' : 'text'
 }
 
 function endOfDigits (json: string, start: number): number {

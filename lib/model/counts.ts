@@ -88,24 +88,47 @@ function ownCountsIn (usage: object, beside: BesideUsage): TokenCounts | null {
   return { total, input, cachedInput, cacheWrites, output, reasoning: stated.reasoning }
 }
 
-/** Whether what was cached is not part of the number of input tokens. */
+/**
+ * Whether the number of input tokens leaves out what was cached. Numbers that do not add up
+ * otherwise decide. Where they add up both ways, the names tell the API. Each rule is there for a
+ * usage of test/model/usage.test.ts that is read wrongly without it:
+ *
+ * | rule | usage | input | cache | output | reasoning | total | left out |
+ * |---|---|---|---|---|---|---|---|
+ * | part | an input that is smaller | 10 | 90 | 50 | 0 | none | yes |
+ * | total | room for both | 60 | 40 | 40 | 10 | 150 | yes |
+ * | total | room for it alone | 60 | 40 | 50 | 10 | 150 | yes |
+ * | total | of one size, the reasoning | 100 | 10 | 40 | 10 | 150 | no |
+ * | OpenAI | of the names of two APIs | 100 | 64 | 50 | 0 | none | no |
+ * | beside | cached input over Anthropic (AI SDK 5) | 60 | 40 | 50 | 0 | 110 | yes |
+ * | Converse | Claude Code, of which less is cached | 70 | 30 | 50 | 0 | none | yes |
+ * | Anthropic | the cached input of each counts | 23,000 | 5,000 | 1,000 | 0 | none | yes |
+ * | same | an input that is equal to it | 17,102 | 17,102 | 19 | 0 | none | no |
+ * | sum | if the total shows it | 17,110 | 17,102 | 11 | 0 | 17,121 | no |
+ */
 function hasSeparateCache (usage: object, stated: StatedCounts, beside: BesideUsage): boolean {
-  const { total, input, output, cache, reasoning } = stated
-  if (cache === 0) return false
+  if (cannotContainCache(stated)) return true
+  // OpenAI's name of the whole input, whatever names others add.
+  if (hasAny([usage], ['prompt_tokens'])) return false
+  if (beside.hasSeparateCache || hasAny([usage], converseCacheNames)) return true
+  return hasAny([usage], anthropicCacheNames) && !isCountedInInput(stated)
+}
+
+/** Whether the numbers add up only if the cache stands beside the input (part, total). */
+function cannotContainCache ({ total, input, output, cache, reasoning }: StatedCounts): boolean {
   // A part is never larger than its whole.
   if (cache > input) return true
-  // A total that counts it beside the input shows it. If it is as large as the reasoning, the total
-  // can count either; reasoning is what APIs state beside more often.
   const surplus = total - input - output
-  if (surplus === reasoning + cache) return true
-  if (surplus === cache && cache !== reasoning) return true
-  // OpenAI's and Gemini's names, whatever names others add.
-  if (hasAny([usage], ['prompt_tokens', 'promptTokenCount'])) return false
-  if (beside.hasSeparateCache || hasAny([usage], converseCacheNames)) return true
-  if (!hasAny([usage], anthropicCacheNames)) return false
-  // Other servers use Anthropic's names for input that contains what was cached: they state a
-  // total that shows it, or the same number twice.
-  return surplus !== 0 && input !== cache
+  // If both are of one size, the total can count either. More APIs state reasoning beside.
+  return surplus === reasoning + cache || (surplus === cache && cache !== reasoning)
+}
+
+/**
+ * Whether a server uses Anthropic's names for an input that contains the cache: it states the same
+ * number twice, or a total that is the sum of input and output (same, sum).
+ */
+function isCountedInInput ({ total, input, output, cache }: StatedCounts): boolean {
+  return input === cache || total === input + output
 }
 
 /** Whether reasoning is not part of the number of output tokens. */

@@ -1,63 +1,13 @@
+import { entriesOf } from '../option-checks.js'
 import { propertyOf } from './counts.js'
-
-/** Properties that hold what a model wrote, if they are strings. */
-export const textNames: ReadonlySet<string> = new Set([
-  'content',
-  'text',
-  'delta',
-  'arguments',
-  'refusal',
-  'transcript',
-  'partial_json', // Anthropic
-  'thinking',
-  'input', // a tool's, in Converse
-  'response', // Ollama
-  'tool_plan', // Cohere
-  'code',
-  'generation', // Llama on Bedrock
-  'outputText' // Titan on Bedrock
-])
+import { isForeign, isLabel } from './envelope-names.js'
 
 /** Properties that hold the same reasoning, of which servers send several at once. */
-export const reasoningTextNames: readonly string[] = [
+const reasoningNames: ReadonlySet<string> = new Set([
   'reasoning',
   'reasoning_content',
   'reasoning_details', // OpenRouter
   'thinking_blocks' // LiteLLM
-]
-
-/** Properties that hold objects or arrays with what a model wrote. */
-const holderNames = new Set([
-  'audio', // its transcript
-  'candidates',
-  'choices',
-  'completion_message',
-  'content',
-  'content_block',
-  'contentBlockDelta',
-  'custom',
-  'delta',
-  'executableCode',
-  'function',
-  'functionCall',
-  'function_call',
-  'interaction',
-  'item',
-  'message',
-  'output',
-  'outputs',
-  'part',
-  'parts',
-  'reasoningContent',
-  'reasoningText',
-  'response',
-  'step',
-  'steps',
-  'summary',
-  'thinking',
-  'token',
-  'toolUse',
-  'tool_calls'
 ])
 
 /** Properties that hold the arguments of a tool, if they are objects or lists. */
@@ -70,23 +20,45 @@ const argumentNames = new Set([
   'operation' // OpenAI's patches
 ])
 
-/** Types of what a tool of the server found, and of why it or the API failed. */
-const notWritten = /(result|error|web_search_call)$/
+/**
+ * Ends of the types of what no model wrote as text: what a tool found, why it or the API failed,
+ * which tools there are, encrypted reasoning, and encoded images.
+ */
+const notWritten = new RegExp(
+  [
+    'result', // Anthropic
+    'error', // OpenAI's responses, Anthropic
+    'web_search_call', // OpenAI's responses
+    'mcp_list_tools',
+    'image_generation_call',
+    'output-available', // AI SDK
+    'redacted_thinking', // Anthropic
+    'encrypted' // OpenRouter
+  ].join('$|') + '$'
+)
 
-/** Properties of a choice that repeat what its delta holds. */
-const namesBesideDelta = new Set([
-  'message', // Perplexity: the whole message so far
-  'text' // Together
+/** Properties that repeat what their object has under another name, by that name. */
+const repeatedNames: ReadonlyMap<string, string> = new Map([
+  ['message', 'delta'], // Perplexity: the whole message so far
+  ['text', 'delta'], // Together
+  ['segments', 'text'], // OpenAI's transcriptions
+  ['words', 'text']
 ])
 
 /** Events that repeat what earlier ones streamed, such as `response.output_text.done`. */
 const repetition = /(\.|-)(added|completed?|created|done|end|failed|in_progress|incomplete)$/
 
+/** What the last chunk of Hugging Face's server repeats, or its body states: the whole text. */
+const wholeTextName = 'generated_text'
+
 /** How many types of events are told apart, and how long they are. Bounds the memory. */
 const mostTypes = 100
 const longestType = 100
 
-/** Counts the bytes of what a model writes in the chunks of one response. */
+/**
+ * Counts the bytes of what a model writes in the chunks of one response: each string under a name
+ * that is not known to hold something else, so that no text is missed under a new one.
+ */
 export class TextCounter {
   #streamed = 0
   /** In the events that repeat what was streamed, by their type: each repeats a text once. */
@@ -96,6 +68,7 @@ export class TextCounter {
   read (chunk: object): number {
     const type = propertyOf(chunk, 'type') ?? propertyOf(chunk, 'event_type')
     const bytes = isAudio(type) ? 0 : bytesIn(chunk)
+    this.#addRepeated(wholeTextName, bytesOf(wholeTextName, propertyOf(chunk, wholeTextName)))
     if (typeof type === 'string' && repetition.test(type)) {
       this.#addRepeated(type, bytes)
       return 0
@@ -132,38 +105,37 @@ function bytesIn (value: object): number {
   if (Array.isArray(value)) return bytesInAll(value)
   const type = propertyOf(value, 'type')
   if (typeof type === 'string' && notWritten.test(type)) return 0
-  const hasDelta = propertyOf(value, 'delta') != null
-  let bytes = reasoningBytesIn(value)
-  for (const name of Object.keys(value)) {
-    if (hasDelta && namesBesideDelta.has(name)) continue
-    bytes += bytesOf(name, propertyOf(value, name))
+  let bytes = 0
+  let bytesOfReasoning = 0
+  for (const [name, property] of entriesOf(value)) {
+    if (isForeign(name, value) || isRepeated(name, value) || name === wholeTextName) continue
+    const bytesOfProperty = bytesOf(name, property)
+    if (!reasoningNames.has(name)) bytes += bytesOfProperty
+    else bytesOfReasoning = Math.max(bytesOfReasoning, bytesOfProperty)
   }
-  return bytes
+  return bytes + bytesOfReasoning
+}
+
+function isRepeated (name: string, holder: object): boolean {
+  const other = repeatedNames.get(name)
+  return other !== undefined && propertyOf(holder, other) != null
 }
 
 function bytesOf (name: string, property: unknown): number {
-  if (typeof property === 'string') return textNames.has(name) ? Buffer.byteLength(property) : 0
+  if (typeof property === 'string') return isLabel(name) ? 0 : Buffer.byteLength(property)
   if (typeof property !== 'object' || property === null) return 0
   if (argumentNames.has(name)) return bytesOfArguments(property)
-  return holderNames.has(name) ? bytesIn(property) : 0
+  // Sound is encoded, and what it says stands beside.
+  return bytesIn(name === 'audio' ? { ...property, data: null } : property)
 }
 
 function bytesInAll (values: readonly unknown[]): number {
   let bytes = 0
   for (const value of values) {
+    if (typeof value === 'string') bytes += Buffer.byteLength(value)
     if (typeof value === 'object' && value !== null) bytes += bytesIn(value)
   }
   return bytes
-}
-
-function reasoningBytesIn (value: object): number {
-  let greatest = 0
-  for (const name of reasoningTextNames) {
-    const reasoning = propertyOf(value, name)
-    if (typeof reasoning === 'string') greatest = Math.max(greatest, Buffer.byteLength(reasoning))
-    if (Array.isArray(reasoning)) greatest = Math.max(greatest, bytesInAll(reasoning))
-  }
-  return greatest
 }
 
 function bytesOfArguments (value: object): number {

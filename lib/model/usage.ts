@@ -98,7 +98,7 @@ function countsOf (value: object, depth: number): TokenCounts | null {
 }
 
 /** Names under which APIs state a usage, in a body or a chunk. */
-const usageNames = [
+export const usageNames = [
   'totalUsage', // AI SDK 5 and 6: that of all steps
   'usage',
   'usageMetadata', // Gemini

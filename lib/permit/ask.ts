@@ -111,6 +111,8 @@ async function askSeveral (
           return failed(error)
         }
       },
+      // No line asks because of this: two lines whose first requests need room in both would make
+      // each other ask in turn, without a pause. They find what comes free when they ask next.
       settle (store, receipt, less) {
         requester.server.closing.waitFor(giveBack(store, receipt, less, requester))
       }
@@ -133,7 +135,8 @@ function decideEach (acquisitions: Acquisitions, asked: readonly QuotaOfRequest[
 
 function fail (error: unknown, asked: readonly QuotaOfRequest[], { log }: Requester): void {
   const counters = asked.map(({ quota }) => quota.counters)
-  logFailure(log, error, 'the quota store failed; the request is not counted', { counters })
+  const message = 'the quota store failed; it may have counted the request all the same'
+  logFailure(log, error, message, { counters })
   for (const each of asked) each.fail('store')
 }
 

@@ -51,19 +51,19 @@ export class Closing {
   }
 
   /**
-   * Ends all permits, and waits until everything that has begun is settled, for as long as stores
-   * go on answering: it gives up when none has answered for a second. To end many permits can stall
-   * the event loop for longer, which is no silence of a store. The process stays alive until then.
+   * Ends all permits, and waits until stores have settled everything that has begun. Gives up when
+   * none has answered for a second, not counting stalls of the event loop: to end many permits can
+   * take that long. The process stays alive until then.
    *
    * @returns Whether everything is settled.
    */
   async endAll (): Promise<boolean> {
     this.#isEndingAll = true
     for (const permit of this.#permits.all()) this.waitFor(permit.end())
-    const isSettled = await this.#settled()
+    if (!await this.#settled()) return false
     // What it has led to, such as the settlement of a decision. What begins later is not waited
     // for: a worker of a queue that the host stops afterwards would keep the server from closing.
-    return await this.#settled() && isSettled
+    return await this.#settled()
   }
 
   /** Waits for what has begun until now. Returns whether it is settled. */

@@ -10,8 +10,9 @@ import type { QuotaList } from './quota-list.js'
  *
  * @param caller The caller's digest, as returned by `callerKey`, or its authentication.
  * @param name The name of the quota. Default: every quota.
- * @returns A promise that rejects with a `TypeError` if there is no such caller, and if a store
- *   fails or has no `forget`, after all others have forgotten the caller.
+ * @returns A promise. It rejects with a `TypeError` if the value identifies no caller or a store
+ *   has no `forget`, and with the store's own error if one fails; the other stores have forgotten
+ *   the caller by then.
  * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with that
  *   name.
  */

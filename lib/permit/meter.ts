@@ -48,6 +48,10 @@ export function meterInPermit (
       'an encoding), or null, such as response.body'
     throw parameterError('body', 'meter', rule, body, formatType)
   }
+  if (body !== null && 'locked' in body && body.locked) {
+    const rule = 'must be a stream that nothing else reads'
+    throw parameterError('body', 'meter', rule, body, () => 'a locked stream')
+  }
   assertOptions<MeterOptions>(options, { interrupted: assertFunction }, 'options.')
   return meterBody(body, (end) => {
     ignoreRejection(reportEnd(end, options, permit(), quotaLog))
@@ -68,9 +72,7 @@ async function reportEnd (
     await reportUsage(permit, usage, quotaLog)
     return
   }
-  if (!isReadable) quotaLog.unreadableBody()
-  else if (by === null) quotaLog.bodyWithoutUsage()
-  else if (options.interrupted !== undefined) {
+  if (isReadable && by !== null && options.interrupted !== undefined) {
     const given = readInterrupted(options.interrupted, { ...end, by }, quotaLog)
     if (given === null) return
     if (given !== undefined) {
@@ -78,6 +80,9 @@ async function reportEnd (
       return
     }
   }
+  if (!isReadable) quotaLog.unreadableBody()
+  // A caller who leaves does so before the usage is stated.
+  else if (by === null || (by === 'source' && usage === null)) quotaLog.bodyWithoutUsage()
   await reportGreatest(permit, usagesOf(end), quotaLog)
 }
 
@@ -92,7 +97,7 @@ function readInterrupted (
 ): ModelUsage | null | undefined {
   try {
     const given = interrupted({ usage, textBytes, by })
-    return given == null ? null : readUsage(given, quotaLog) ?? undefined
+    return given == null ? null : usageIn(given)
   } catch (error) {
     quotaLog.interruptedFailed(error)
     return undefined
@@ -102,15 +107,20 @@ function readInterrupted (
 /** Returns the usage that a host reports; null if it states none, which is logged. */
 export function readUsage (usage: unknown, quotaLog: QuotaLog): ModelUsage | null {
   try {
-    const read = isPromise(usage) ? null : usageOf(usage)
-    if (read !== null) return read
-    ignoreRejection(usage)
-    const got = isPromise(usage) ? 'a promise' : formatType(usage)
-    throw new TypeError(`a usage must state a number of tokens; it got ${got}`)
+    return usageIn(usage)
   } catch (error) {
     quotaLog.wrongUsage(error)
     return null
   }
+}
+
+/** Returns the usage in a value. Throws a `TypeError` if it states none. */
+function usageIn (value: unknown): ModelUsage {
+  const usage = isPromise(value) ? null : usageOf(value)
+  if (usage !== null) return usage
+  ignoreRejection(value)
+  const got = isPromise(value) ? 'a promise' : formatType(value)
+  throw new TypeError(`a usage must state a number of tokens; it got ${got}`)
 }
 
 /** Returns what a response has used at least: what it stated so far, and its text. */

@@ -64,7 +64,7 @@ export class QuotaLog {
     this.#minuteLog.failure(`fromUsage ${quota}`, log, error, message, { quota })
   }
 
-  /** Logs that the function `interrupted` of a meter failed. */
+  /** Logs that the function `interrupted` of a meter failed, or returned no usage. */
   interruptedFailed (error: unknown): void {
     const message =
       'interrupted failed; the request counts at least what it was granted and what has arrived'
@@ -91,6 +91,12 @@ export class QuotaLog {
   markFailed (error: unknown, log: FastifyBaseLogger): void {
     const message = 'the quotas of the request could not be determined; the request is not counted'
     this.#minuteLog.failure('mark', log, error, message)
+  }
+
+  /** Logs that a refusal could not be sent, so that the response was broken off. */
+  refusalNotSent (error: unknown, log: FastifyBaseLogger): void {
+    const message = 'a refusal could not be sent; the response is broken off'
+    this.#minuteLog.failure('refusal', log, error, message)
   }
 
   /** Logs that the function of a cost failed. */

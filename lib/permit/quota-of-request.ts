@@ -63,7 +63,10 @@ export class QuotaOfRequest {
     this.cost = cost
   }
 
-  /** Returns the quota of the same request before it is decided on: caller and cost stay. */
+  /**
+   * Returns the same quota of the same request, undecided, with its cost; `prepare` asks the
+   * requester for the caller again.
+   */
   anew (): QuotaOfRequest {
     return new QuotaOfRequest(this.quota, this.operation, this.reference, this.cost)
   }

@@ -27,8 +27,8 @@ export interface QuotaPermit extends AsyncDisposable {
    * Sends the refusal as the hook would, with the `RateLimit` headers of this permit in place of
    * the hook's.
    *
-   * @throws {TypeError} If there is no refusal, if headers were sent, or if the permit has no
-   *   request.
+   * @throws {TypeError} If there is no permit or no refusal, if headers were sent, or if the permit
+   *   has no request.
    */
   refuse<Reply extends AnyReply>(reply: Reply): Reply
   /**
@@ -66,11 +66,13 @@ export interface QuotaPermit extends AsyncDisposable {
    *
    * If the body ended as its API ends one, its usage is charged. Otherwise, if none is stated, if
    * it is cut off, or if the receiver leaves, the request counts the greatest of what it was
-   * granted, the usage stated so far, and one token for each byte of text that the model wrote, or
-   * what `options.interrupted` returns. A compressed body cannot be read, and counts what was
-   * granted. Meter only responses that are ok: for another one, charge 0.
+   * granted, the usage stated so far, and one token for each byte of text that the model wrote.
+   * What `options.interrupted` returns replaces this only if the body was ended early; a body that
+   * ended normally without a usage counts the greatest. A compressed body cannot be read, and
+   * counts what was granted. Meter only responses that are ok: for another one, charge 0.
    *
-   * @param body The body of the response: a web stream, another async iterable of bytes, or null.
+   * @param body The body of the response: a web stream that nothing else reads, another async
+   *   iterable of bytes, or null.
    * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if the body or an option has a wrong type.
    *
    * @example
@@ -148,7 +150,10 @@ export class PermitHandle implements QuotaPermit {
 
   refuse<Reply extends AnyReply>(reply: Reply): Reply {
     const { permit } = this.#source
-    if (permit === undefined || permit.refusal === null) {
+    if (permit === undefined) {
+      throw new TypeError('fastify-llm-quota: there is no permit that could refuse the request')
+    }
+    if (permit.refusal === null) {
       throw new TypeError('fastify-llm-quota: the permit was admitted, so there is no refusal')
     }
     const { request } = permit.requester

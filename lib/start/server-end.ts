@@ -7,7 +7,8 @@ import type { PermitServer } from '../permit/requester.js'
  * connections would keep it open. Settles all permits when it has closed, and before the `onClose`
  * hooks of the host, which close the clients of stores. Fastify has no hook for this. But of the
  * functions for `onClose`, the one that is added last runs first, and all others have been added
- * when the server begins to close. Fastify's types lack the method `onClose`.
+ * when the server begins to close. Neither Fastify's types nor its documentation has the method
+ * `onClose`.
  */
 export function settleBeforeClosing (
   fastify: FastifyInstance,

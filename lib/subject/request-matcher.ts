@@ -20,7 +20,7 @@ interface ListedOperation<Each> extends Match<Each> {
   readonly lastSegment: string | null
 }
 
-/** Returns those of the listed operations that a request for a route, with a method, matches. */
+/** Returns the matches of a request among the operations listed for its route and method. */
 type ListMatcher<Each> = (request: FastifyRequest) => readonly Match<Each>[]
 
 /** Finds the quotas that a request is subject to (docs/rules.md, "Subject"). */
@@ -79,7 +79,9 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
     if (pattern === undefined || !isLiteral(pattern)) return this.#matcherOfTarget(operations)
     const path = pattern.replaceAll('::', ':')
     const form = this.#paths.ofRequest(path)
-    // The route `/` of a scope with a prefix also serves the path that ends with a slash.
+    // The route `/` of a scope with a prefix also serves the path that ends with a slash, and has
+    // the same pattern for it. If that path is an operation of its own, only the target of each
+    // request tells the two apart.
     const formWithSlash = this.#paths.ofRequest(`${path}/`)
     const isServedWithSlash = operations.some(
       (listed) => listed.form === formWithSlash && listed.form !== form

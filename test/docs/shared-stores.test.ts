@@ -22,7 +22,7 @@ function keysIn (text: string): string[] {
 }
 
 t.test('the page lists the keys that the store has', async (t) => {
-  t.equal(keysIn(keys).length, 4)
+  t.equal(keysIn(keys).length, 5)
   t.same(keysIn(page), keysIn(keys))
   t.match(page, `\`v${version}:\``)
 })

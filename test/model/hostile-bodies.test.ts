@@ -118,7 +118,18 @@ const different: [what: string, chunks: string[]][] = [
     ['{"type":"a","text":"one"}', '{"type":"b","text":"six"}', '{"type":"error","text":"x"}']
   ],
   ['lists of texts', ['["one"]', '["six"]', '{"text":"sixsix"}']],
-  ['names', ['{"a":"x","text":"one"}', '{"b":"x","text":"six"}', '{"delta":"","text":"x"}']]
+  [
+    'names',
+    ['{"id":"x","text":"one"}', '{"role":"x","text":"six"}', '{"delta":"","text":"x"}']
+  ],
+  [
+    'what they are',
+    [
+      '{"object":"a","text":"one"}',
+      '{"object":"b","text":"six"}',
+      '{"object":"response","text":"x"}'
+    ]
+  ]
 ]
 
 for (const [what, chunks] of different) {

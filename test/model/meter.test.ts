@@ -79,7 +79,12 @@ const endings: [rule: string, parts: Uint8Array[], counts: number[], line: RegEx
     [600, 6_000],
     /a model's response stated no usage/
   ],
-  ['at least what was granted, if it is cut off', [chat('four')], [400, 400], null],
+  [
+    'at least what was granted, if it ends without the end of its API and states no usage',
+    [chat('four')],
+    [400, 400],
+    /a model's response stated no usage/
+  ],
   [
     'the usage so far, if that is more than was granted and it is cut off',
     [chat('four', { usage: { prompt_tokens: 700, completion_tokens: 30 } }), chat('five')],
@@ -92,7 +97,7 @@ const endings: [rule: string, parts: Uint8Array[], counts: number[], line: RegEx
     [400, 400],
     /a model's response could not be read/
   ],
-  ['what was granted, if it is empty', [], [400, 400], null]
+  ['what was granted, if it is empty', [], [400, 400], /a model's response stated no usage/]
 ]
 
 for (const [rule, parts, counted, line] of endings) {
@@ -363,8 +368,8 @@ const wrongInterruptions: [what: string, interrupted: () => unknown, line: RegEx
     },
     /interrupted failed/
   ],
-  ['states no usage', () => ({ tokens: 'many' }), /without a usage/],
-  ['returns a promise', async () => ({ total_tokens: 1 }), /without a usage/]
+  ['states no usage', () => ({ tokens: 'many' }), /interrupted failed/],
+  ['returns a promise', async () => ({ total_tokens: 1 }), /interrupted failed/]
 ]
 
 for (const [what, interrupted, line] of wrongInterruptions) {
@@ -379,11 +384,14 @@ for (const [what, interrupted, line] of wrongInterruptions) {
 
 t.test('a meter names what has a wrong type', async (t) => {
   const { permit } = await createMeter()
+  const { body: locked } = new Response('x')
+  locked?.getReader()
   const wrong: [body: unknown, options: unknown, message: RegExp][] = [
     [undefined, {}, /the parameter body of meter must be a web stream .* it got undefined/],
     [new Response('x'), {}, /body of meter must be .* response\.body; it got an object/],
     ['text', {}, /the parameter body of meter must be .* it got a string/],
     [new Readable({ encoding: 'utf8' }), {}, /must be .* without an encoding.* got an object/],
+    [locked, {}, /body of meter must be a stream that nothing else reads; it got a locked stream/],
     [null, { interrupted: 5 }, /the option options\.interrupted must be a function; it got 5/],
     [null, { interupted: () => null }, /the option options\.interupted does not exist/],
     [null, null, /the option options must be a plain object/]

@@ -168,6 +168,16 @@ const usageObjects: [rule: string, usage: unknown, expected: Numbers | null][] =
     [null, 150, 100, 70, 20, 50, 0]
   ],
   [
+    'Claude Code, of which less is cached',
+    {
+      inputTokens: 70,
+      cacheReadInputTokens: 20,
+      cacheCreationInputTokens: 10,
+      outputTokens: 50
+    },
+    [null, 150, 100, 20, 10, 50, 0]
+  ],
+  [
     'LangChain',
     {
       input_tokens: 100,

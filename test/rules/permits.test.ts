@@ -255,6 +255,10 @@ t.test(
       refusalBody: ({ quota }) => ({ contentType: 'text/plain', body: `no ${quota}` })
     })
     app.post('/call', async (request, reply) => {
+      t.throws(() => request.quota.refuse(reply), {
+        name: 'TypeError',
+        message: /there is no permit that could refuse the request/
+      })
       const admitted = await app.quotaAcquire(request, { messages: 3 })
       t.throws(() => admitted.refuse(reply), { name: 'TypeError', message: /there is no refusal/ })
       const refused = await app.quotaAcquire(request, 'messages')

@@ -1,17 +1,23 @@
 // docs/rules.md, "Refusal": the responses 401, 429 and 503, and the option refusalBody.
+import { once } from 'node:events'
+import { get } from 'node:http'
+import { createRequire } from 'node:module'
 import { gzipSync } from 'node:zlib'
-import type { FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
-import {
+import quotaPlugin, {
   MemoryQuotaStore,
   type QuotaDefinition,
   type QuotaStore,
   type RefusalBody,
   type RefusalBodyWriter
 } from '../../lib/index.js'
+import { captureLog } from '../support/log.js'
 import { matchExactly } from '../support/match-exactly.js'
+import { listen } from '../support/raw-socket.js'
 import { createServer, nobody, type ServerOptions } from '../support/server.js'
 import { virtualPerformance } from '../support/time.js'
+import { until } from '../support/until.js'
 
 const unauthenticated =
   '{"error":"Authentication is required for this LLM operation.","status":401}'
@@ -424,3 +430,33 @@ t.test('a request that can never be admitted is told so, and not to wait', async
     t.notMatch(String(headers.ratelimit), /;t=/, 'none where there is no Retry-After')
   }
 })
+
+const versions: [string, typeof Fastify][] = [
+  ['fastify', Fastify],
+  ['fastify-lowest', createRequire(import.meta.url)('fastify-lowest')]
+]
+for (const [version, create] of versions) {
+  t.test(`a refusal breaks off a response that has begun, with ${version}`, async (t) => {
+    const { logger, errors } = captureLog()
+    const app: FastifyInstance = create({ forceCloseConnections: true, logger })
+    t.teardown(() => app.close())
+    await app.register(quotaPlugin, { operations: [], authentication: async () => null })
+    app.addHook('onRequest', async (_request, reply) => {
+      reply.raw.writeHead(200, { 'content-type': 'text/event-stream' })
+      reply.raw.write('data: a\n\n')
+    })
+    let hasRun = false
+    app.get('/events', { config: { quota: true }, exposeHeadRoute: false }, async () => {
+      hasRun = true
+      return 'b'
+    })
+    const port = await listen(app)
+    const [response] = await once(get({ port, path: '/events', agent: false }), 'response')
+    response.on('error', () => {}).resume()
+    await until('the response ends', () => response.destroyed)
+    t.equal(response.complete, false)
+    t.equal(hasRun, false)
+    t.match(errors(), [/a refusal could not be sent/])
+    t.equal(errors().length, 1)
+  })
+}

@@ -705,24 +705,49 @@ t.test('a request whose wait ends while its limit is read asks no store', async 
   t.same(host.log.failures(), [])
 })
 
-for (const outcome of ['admitted', 'rejected']) {
-  t.test(`a request that asks when its time is over is ${outcome} as the store says`, async (t) => {
+for (const isAdmitted of [true, false]) {
+  const says = isAdmitted ? 'admits' : 'rejects'
+  t.test(`a wait ends with its time while a store is asked, which then ${says}`, async (t) => {
     const gate = new Gate()
     const host = await createWaitingServer(t, { slots: slots(1, 1000) }, { wrap: gate.wrap })
     const first = await host.run('alice')
     const { response } = await host.queue('bob')
     await pass(host.time, 400)
     gate.close()
-    if (outcome === 'admitted') first.finish()
-    await pass(host.time, 800)
-    t.same([gate.asking, host.waiting()], [1, 1])
+    if (isAdmitted) first.finish()
+    await pass(host.time, 600)
+    t.equal(gate.asking, 1)
+    t.equal((await response).statusCode, 429)
+    t.match(host.decisions.slice(1), [{ outcome: 'rejected', waited: 1000 }])
+    t.equal(host.waiting(), 0)
     gate.open()
-    await until('nobody waits', () => host.waiting() === 0)
-    t.match(host.decisions.slice(1), [{ outcome, waited: 1200 }])
-    host.running[1]?.finish()
-    t.equal((await response).statusCode, outcome === 'admitted' ? 200 : 429)
+    await until('nothing is counted for it', async () => {
+      const standing = await host.app.quotaStanding(service(), 'slots')
+      return standing?.count === (isAdmitted ? 0 : 1)
+    })
+    t.same([host.decisions.length, host.running.length], [2, 1])
   })
 }
+
+t.test('a request whose store cannot give back is decided on as the store says', async (t) => {
+  const gate = new Gate()
+  const host = await createWaitingServer(
+    t,
+    { calls: { limit: 1, window: 1000, wait: 1200 } },
+    { wrap: (store) => ({ acquire: gate.wrap(store).acquire }) }
+  )
+  await host.run('alice')
+  const { response } = await host.queue('alice')
+  await pass(host.time, 900)
+  gate.close()
+  await pass(host.time, 500)
+  t.same([gate.asking, host.waiting()], [1, 1])
+  gate.open()
+  await until('it runs', () => host.running.length === 2)
+  t.match(host.decisions.slice(1), [{ outcome: 'admitted', waited: 1400 }])
+  for (const { finish } of host.running) finish()
+  t.equal((await response).statusCode, 200)
+})
 
 t.test('metrics and the log say who waits and how long', async (t) => {
   const registry = new Registry()

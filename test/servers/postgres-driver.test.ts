@@ -4,6 +4,7 @@ import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { NotRunError, TryAgainError } from '../../lib/store/shared/driver.js'
 import { SchemaFunctions } from '../../lib/store/postgres/functions.js'
 import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
+import { storedName } from '../../lib/store/shared/stored-names.js'
 import { demand } from '../support/demands.js'
 import {
   asking,
@@ -18,6 +19,7 @@ import {
   taking
 } from '../support/driver-checks.js'
 import { startPostgres } from '../support/postgres-server.js'
+import { setWallClock } from '../support/time.js'
 
 const { pool } = await startPostgres(t)
 
@@ -135,19 +137,51 @@ t.test('a counter stays as long as its window, even if all others are deleted', 
   t.match(await ask('alice', month, start + month - 1), { count: 2 })
 })
 
-t.test('a window whose start can move stays until it could last be open', async (t) => {
-  const driver = await createDriver()
-  // The day that follows can start up to a day later.
-  const day = 86_400_000
-  const moving = { window: 2 * day, start: start - day + 1, end: start + 1 }
-  await decideOne(driver, asking([demand('alice', moving)]))
-  const left: unknown[] = []
-  const lasts = start + day + 1
-  for (const time of [lasts + 59_000, lasts + 60_000]) {
-    await send(driver, callOf({ time }))
-    left.push((await rowsOf('SELECT * FROM llm_quota')).length)
+const day = 86_400_000
+const hour = 3_600_000
+
+t.test(
+  'a counter of a time zone is kept for a minute after its window could last be open, by the ' +
+    'clocks of the server and of the process',
+  async (t) => {
+    const setDate = setWallClock(t)
+    const now = Date.now()
+    const start = now - day / 2
+    const end = start + day
+    const withMovingStart = { window: 2 * day, lasts: start + 2 * day }
+    for (const { window, lasts, skew } of [
+      { window: 27 * hour, lasts: end, skew: 0 },
+      { window: 27 * hour, lasts: end, skew: 2 * hour },
+      { window: 27 * hour, lasts: end, skew: -2 * hour },
+      { ...withMovingStart, skew: 0 }
+    ]) {
+      setDate(now + skew)
+      const driver = await createDriver()
+      const time = 1_000_000
+      await decideOne(driver, asking([demand('alice', { window, start, end })], { time }))
+      const keptFor = lasts - Math.min(now, now + skew) + 60_000
+      // The server's clock goes on.
+      for (const [later, left] of [[-10_000, 1], [1_000, 0]] as const) {
+        await send(driver, callOf({ time: time + keptFor + later }))
+        const rows = await rowsOf('SELECT * FROM llm_quota')
+        t.equal(rows.length, left, `${window}, skew ${skew}, ${later}`)
+      }
+    }
   }
-  t.same(left, [1, 0])
+)
+
+t.test('places that a clock that is set back keeps are shortened, each call 1,000', async (t) => {
+  const driver = await createDriver()
+  const names = Array.from({ length: 2_500 }, (_, index) => `one:1:${index}`)
+  await send(driver, callOf({ renewed: names.map((name) => named('alice', name)) }))
+  const time = start - 900_000
+  const late: unknown[] = []
+  for (let call = 0; call < 4; call++) {
+    await send(driver, callOf({ time }))
+    const found = await rowsOf(`SELECT FROM llm_quota_places WHERE ends > ${time + 30_000}`)
+    late.push(found.length)
+  }
+  t.same(late, [1_500, 500, 0, 0])
 })
 
 t.test('the names of settlements are deleted with the counters that they settled', async (t) => {
@@ -179,6 +213,32 @@ t.test('the names of settlements are deleted with the counters that they settled
   t.same(await rowsOf('SELECT * FROM llm_quota_once'), [])
 })
 
+t.test('a settlement with a name is applied while a day lasts by the server', async (t) => {
+  const setDate = setWallClock(t)
+  const driver = await createDriver()
+  const now = Date.now()
+  for (const [left, isApplied] of [[hour, true], [0, false]] as const) {
+    const ofDay = { window: 27 * hour, start: now + left - day, end: now + left }
+    const caller = `with ${left} ms`
+    const { windowId } = await decideOne(driver, asking([demand(caller, ofDay)]))
+    for (const skew of [-2 * hour, 2 * hour]) {
+      setDate(now + skew)
+      const once = `${caller} ${skew}`
+      const settlement = {
+        counters: 'default',
+        row: storedName(caller),
+        windowId,
+        window: ofDay.window,
+        lessCount: 0,
+        lessHeld: new Map(),
+        once,
+        reference: null
+      }
+      t.same((await send(driver, callOf({ settlements: [settlement] }))).applied, [isApplied], once)
+    }
+  }
+})
+
 /** A pool whose function `decide` returns this. */
 function poolReturning (reply: unknown): Pool {
   const found = { schema: 'public', isThisVersion: true, hasJournal: false }
@@ -201,7 +261,7 @@ t.test('a reply that lacks something is an error that names it', async (t) => {
     overflow: false,
     windowId: 3
   }
-  const whole = { period: 1, applied: [], decided: [only] }
+  const whole = { period: 1, applied: [], decided: [only], standings: [] }
   const answer = async (reply: unknown) =>
     await send(driverOn(poolReturning(reply)), asking([demand('alice')]))
   t.match((await answer(whole)).decided, [[{ admitted: true, windowId: 3 }]])

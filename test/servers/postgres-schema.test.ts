@@ -142,7 +142,7 @@ t.test(
     for (const statement of [
       'SELECT * FROM secret',
       'DELETE FROM secret_journal',
-      "SELECT secret_clear(NULL, '0')"
+      'SELECT secret_clear(NULL)'
     ]) {
       await t.rejects(reader.query(statement), { code: '42501' }, statement)
     }
@@ -190,11 +190,11 @@ t.test('the schema of another version is named, and the migration leaves it alon
   const store = new PostgresQuotaStore({ pool, table: 'earlier' })
   await t.rejects(acquireOne(store, 'alice'), {
     message:
-      'the table earlier is not of version 10 of the schema: choose another table, or drop this ' +
+      'the table earlier is not of version 11 of the schema: choose another table, or drop this ' +
       'one with its functions, and run the SQL of postgresSchema'
   })
   await t.rejects(pool.query(postgresSchema({ table: 'earlier' })), {
-    message: 'the table earlier is not of version 10 of the schema'
+    message: 'the table earlier is not of version 11 of the schema'
   })
   const { rows } = await pool.query("SELECT to_regclass('earlier_places') AS found")
   t.same(rows, [{ found: null }])

@@ -187,12 +187,21 @@ t.test('the pages of each shard are listed in turn, with its own cursors', async
 })
 
 t.test('has the functions that all of its stores have', async (t) => {
-  const { settle: _, ...withoutSettle } = lent(new MemoryQuotaStore())
-  const store = new ShardedQuotaStore([new MemoryQuotaStore(), withoutSettle])
+  const { forget: _, ...withoutForget } = lent(new MemoryQuotaStore())
+  const store = new ShardedQuotaStore([new MemoryQuotaStore(), withoutForget])
   t.same(
     ['acquire', 'settle', 'peek', 'forget'].map((name) => hasFunction(store, name)),
-    [true, false, true, true]
+    [true, true, true, false]
   )
+})
+
+t.test('one of several stores needs settle, the only one does not', async (t) => {
+  const { settle: _, ...withoutSettle } = lent(new MemoryQuotaStore())
+  t.throws(() => new ShardedQuotaStore([new MemoryQuotaStore(), withoutSettle]), {
+    code: 'FST_ERR_LLM_QUOTA_OPTION',
+    message: /option stores\[1\] must be a store with a function settle; it got an object/
+  })
+  t.equal(hasFunction(new ShardedQuotaStore([withoutSettle]), 'settle'), false)
 })
 
 function lent (store: MemoryQuotaStore) {

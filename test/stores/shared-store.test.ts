@@ -92,7 +92,8 @@ t.test('what is no receipt is a TypeError, and so are other amounts and texts', 
   const receipts = [
     undefined, null, 5, {}, '', 'x', 'window', 'place a b', 'place a b c d', 'place \\x b c',
     'window a b 1 2', 'window a b 1 2 3 d e', 'window a b -1 2 3', 'window a b 1 2 0.5',
-    'window a b 9007199254740992 2 3', 'window a b  2 3', 'window "a b 1 2 3', 'place a\n b c'
+    'window a b 9007199254740992 2 3', 'window a b  2 3', 'window "a b 1 2 3', 'place a\n b c',
+    'place a b ', 'place a b c\n', 'window a b\n 1 2 3', 'window a b 1 2 3 "d', 'window a b 1e3 2 3'
   ]
   for (const each of receipts) {
     await t.rejects(store.settle(each, less), { name: 'TypeError', message: /a receipt must be/ })

@@ -433,14 +433,15 @@ export function checkDriver (server: CheckedServer): void {
       demandOf('alice', { ...range, counters: 'organisation', limit: 30 }),
       demandOf('alice', { ...range, counters: 'least', least: 40 }),
       demandOf('alice', { ...range, counters: 'fixed', least: 50 }),
-      demandOf('alice', { ...range, counters: 'cents', unit: 'cents' })
+      demandOf('alice', { ...range, counters: 'cents', unit: 'cents' }),
+      demandOf('alice', { ...range, counters: 'any text', unit: '\0"\\' })
     ]
     const { decided: [ofRequest = []] } = await send(
       driver,
       callOf({ requests: [{ demands, place: 'one:1:0' }] })
     )
-    t.same(ofRequest.map(({ granted }) => granted), [30, 30, 40, 50, 50])
-    t.same(ofRequest.map(({ count }) => count), [30, 30, 40, 50, 50])
+    t.same(ofRequest.map(({ granted }) => granted), [30, 30, 40, 50, 50, 50])
+    t.same(ofRequest.map(({ count }) => count), [30, 30, 40, 50, 50, 50])
   })
 
   t.test('standings are read after the requests of their call, and change nothing', async (t) => {

@@ -166,7 +166,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       chatUsage(openaiUsage)
     ],
     usage: whole,
-    textBytes: 29
+    textBytes: 30
   },
   {
     what: 'OpenAI chat: an error in the middle of a stream',
@@ -369,7 +369,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 150, 100, 70, 20, 50, 32],
-    textBytes: 31
+    textBytes: 32
   },
   {
     what: 'Anthropic: a stream whose usage is split',
@@ -469,7 +469,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
     ],
     usage: ['m-1', 102, 100, 70, 20, 2, 0],
     isComplete: false,
-    textBytes: 5
+    textBytes: 6
   },
   // Documentation of the Gemini API.
   {
@@ -510,7 +510,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: null,
-    textBytes: 41
+    textBytes: 42
   },
   // Documentation of the Gemini API.
   {
@@ -534,7 +534,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       }
     ],
     usage: ['m-1', 150, 100, 64, 0, 50, 20],
-    textBytes: 27
+    textBytes: 28
   },
   {
     what: 'Gemini interactions: a stream',
@@ -577,7 +577,7 @@ export const recordedAnswers: readonly RecordedAnswer[] = [
       { ...ollamaEnd, message: { content: '' } }
     ],
     usage: plain,
-    textBytes: 23
+    textBytes: 24
   },
   {
     what: 'Ollama: embeddings',

@@ -148,7 +148,8 @@ export class Line<Request extends Waiting> {
   get #pause (): number {
     const { windowRemaining, end } = this.count
     const remaining = end === undefined ? windowRemaining : end - wallClock()
-    // The window of a caller whose time zone has changed can last longer than its end.
+    // If the caller's calendar has changed, a window stays in force after its end, until the next
+    // window of the new calendar starts.
     if (remaining === null || remaining <= 0) return longestPause
     return Math.min(longestPause, remaining)
   }

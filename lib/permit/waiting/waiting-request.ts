@@ -49,7 +49,15 @@ export async function waitForRoom (
   })
 }
 
-/** A request that waits in the line of one of its quotas. */
+/**
+ * A request that waits in the line of one of its quotas.
+ *
+ * | state | what happens | next state |
+ * |---|---|---|
+ * | waiting | it is in a line | asking, when it is its turn; ended, when the wait ends |
+ * | asking | its quotas decide anew | waiting, if they reject it; ended, if not, or as above |
+ * | ended | it is in no line; what is counted now is given back | |
+ */
 class WaitingRequest implements Waiting, EndsWithResponse {
   readonly turn: string
   readonly #requester: Requester
@@ -61,9 +69,7 @@ class WaitingRequest implements Waiting, EndsWithResponse {
   /** The one in whose line the request waits. */
   #refusing: QuotaOfRequest
   #timer: NodeJS.Timeout | undefined
-  #isAsking = false
-  #hasTimedOut = false
-  #hasEnded = false
+  #state: 'waiting' | 'asking' | 'ended' = 'waiting'
 
   constructor (
     quotas: readonly QuotaOfRequest[],
@@ -100,18 +106,20 @@ class WaitingRequest implements Waiting, EndsWithResponse {
 
   async ask (): Promise<void> {
     if (this.#hasResponded()) return this.#abandon()
-    this.#isAsking = true
+    this.#state = 'asking'
     try {
-      const quotas = await this.#decideAnew()
+      const deciding = this.#decideAnew()
+      // The wait can end before, and what is counted then must be given back.
+      this.#requester.server.closing.waitFor(deciding)
+      const quotas = await deciding
       this.#tellLine(quotas)
       if (this.#hasEnded) return this.#giveBack(quotas)
+      this.#state = 'waiting'
       this.#quotas = quotas
       this.#goOn()
     } catch (error) {
       if (!this.#hasEnded) this.#stop()
       this.#settling.reject(error)
-    } finally {
-      this.#isAsking = false
     }
   }
 
@@ -128,7 +136,7 @@ class WaitingRequest implements Waiting, EndsWithResponse {
   }
 
   consider (count: QuotaCount): void {
-    if (this.#isAsking) return
+    if (this.#state === 'asking') return
     const demand = required(this.#refusing.demand, 'the demand of a request that waits')
     if (hasRoom(count.count, demand)) return
     rejectBy(this.#refusing, count)
@@ -136,7 +144,7 @@ class WaitingRequest implements Waiting, EndsWithResponse {
   }
 
   fail (store: QuotaStore): void {
-    if (this.#isAsking) return
+    if (this.#state === 'asking') return
     const needsIt = (each: QuotaOfRequest): boolean =>
       each.demand !== null && each.quota.store === store
     if (!this.#quotas.some(needsIt)) return
@@ -161,9 +169,13 @@ class WaitingRequest implements Waiting, EndsWithResponse {
     return performance.now() - this.#arrivedAt
   }
 
+  get #hasEnded (): boolean {
+    return this.#state === 'ended'
+  }
+
   /** Goes on waiting, in another line if another quota refuses the request now, or ends. */
   #goOn (): void {
-    if (this.#hasTimedOut || !canWait(this.#quotas, this.#elapsed)) return this.#finish()
+    if (!canWait(this.#quotas, this.#elapsed)) return this.#finish()
     const before = this.#refusing
     this.#refusing = refusing(this.#quotas)
     if (this.#refusing.quota === before.quota) return this.#startTimer()
@@ -187,10 +199,12 @@ class WaitingRequest implements Waiting, EndsWithResponse {
     this.#timer = timers.setTimeout(() => this.#timeOut(), left)
   }
 
-  /** Ends the wait with the last decision. That of a request that asks is still to come. */
+  /**
+   * Ends the wait with the last decision, also while the request asks, unless a store could not
+   * give back what it counts then.
+   */
   #timeOut (): void {
-    this.#hasTimedOut = true
-    if (this.#isAsking) return
+    if (this.#state === 'asking' && !this.#quotas.every(canBeGivenBack)) return
     const { quota, demand } = this.#refusing
     const { callerKey } = required(demand, 'the demand of a request that waits')
     const line = required(quota.lines?.lineOf(callerKey), 'the line of a request')
@@ -235,7 +249,7 @@ class WaitingRequest implements Waiting, EndsWithResponse {
   }
 
   #stop (): void {
-    this.#hasEnded = true
+    this.#state = 'ended'
     timers.clearTimeout(this.#timer)
     const { response, signal } = this.#requester
     response?.forget(this)
@@ -251,6 +265,10 @@ class WaitingRequest implements Waiting, EndsWithResponse {
     const { name, unit } = quota
     waitChanges.publish({ server, quota: name, unit, change, seconds } satisfies QuotaWaitChange)
   }
+}
+
+function canBeGivenBack ({ quota }: QuotaOfRequest): boolean {
+  return quota.store.settle !== undefined
 }
 
 /** Gives back what a quota counted for a request. Never rejects. */

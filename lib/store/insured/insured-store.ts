@@ -47,8 +47,9 @@ import { isRemembered, readReceipt, WatchedStore } from './watched-store.js'
  * request tries again. Each change between *used* and *resting* is published once on the
  * diagnostics channel `fastify-llm-quota:insured-store`, and the plugin logs it.
  *
- * What a late response of a store has counted is given back. A stall of the process's own event
- * loop is not a failure.
+ * What a late response of a store has counted is given back. Nobody waits for that: if it fails, it
+ * stays counted until its window, or its place, ends. A stall of the process's own event loop is
+ * not a failure.
  *
  * A receipt that is a text of the primary stays this text, so any process can settle with it. Other
  * receipts, and all of the fallback, are objects, which only this process can settle.

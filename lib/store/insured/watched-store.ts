@@ -83,10 +83,7 @@ export class WatchedStore {
     return { ...acquisition, receipt: named }
   }
 
-  /**
-   * Nobody waits for it. What cannot be given back stays counted until its window, or the place,
-   * ends.
-   */
+  /** Nobody waits for it: see the docstring of `InsuredQuotaStore`. */
   #giveBack (demands: readonly Demand[], acquisitions: Acquisitions): void {
     if (!haveRoom(acquisitions)) return
     for (const [index, demand] of demands.entries()) {

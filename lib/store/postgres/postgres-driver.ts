@@ -68,7 +68,7 @@ export class PostgresDriver implements Driver {
 
   async forget (counters: string, callerKey: string, time: number | null): Promise<void> {
     const names = [storedName(counters), storedName(callerKey)]
-    await this.#functions.call('forget', time, wallClock(), ...names)
+    await this.#functions.call('forget', time, ...names)
   }
 
   async list (
@@ -87,7 +87,7 @@ export class PostgresDriver implements Driver {
   }
 
   async clear (time: number | null): Promise<void> {
-    await this.#functions.call('clear', time, wallClock())
+    await this.#functions.call('clear', time)
   }
 
   async #run (functions: ConnectedFunctions, call: Call): Promise<Reply> {
@@ -109,7 +109,9 @@ export class PostgresDriver implements Driver {
       records.renewed,
       records.keys,
       records.settlements,
-      records.demands
+      records.requests,
+      records.demands,
+      records.standings
     )
     return readReply(await reply.catch(rejectIfNotRun), call)
   }

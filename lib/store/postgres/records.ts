@@ -1,6 +1,6 @@
 // What a call says, as the types of schema.sql: lists of records, as PostgreSQL writes them. To
 // read those costs it half of what JSON does.
-import { unlimited } from '../counter.js'
+import { keptUntil, unlimited } from '../counter.js'
 import type { Call, NamedPlace, RequestOfCall, Settlement } from '../shared/driver.js'
 import { counterName, inAscii, overflowRow, storedName } from '../shared/stored-names.js'
 import type { Demand } from '../store.js'
@@ -13,7 +13,9 @@ interface CallRecords {
   readonly renewed: string | null
   readonly keys: string | null
   readonly settlements: string | null
+  readonly requests: string | null
   readonly demands: string | null
+  readonly standings: string | null
 }
 
 /** What the records of a call depend on, beside the call. */
@@ -26,16 +28,29 @@ interface RecordOptions {
 
 export function recordsOf (call: Call, { hasCap, hasJournal }: RecordOptions): CallRecords {
   const keys = new Keys(hasCap)
-  const fieldsOf = (demand: Demand): Field[] => demandFields(demand, keys, hasJournal)
-  const demands = askedFields(call.requests, call.firstWindowId, fieldsOf)
-  const standings = call.standings.map((demand) => [...fieldsOf(demand), null, null, null])
+  const requests: Field[][] = []
+  const demands: Field[][] = []
+  for (const request of call.requests) {
+    requests.push(requestFields(request, demands.length))
+    for (const demand of request.demands) {
+      demands.push([
+        ...askedFields(demand, request, keys),
+        hasJournal ? inAsciiOrNull(demand.reference) : null,
+        call.firstWindowId + demands.length,
+        ...calendarFields(demand)
+      ])
+    }
+  }
+  const standings = call.standings.map((demand) => [keys.ofDemand(demand), demand.start])
   const settlements = call.settlements.map((settlement) => settlementFields(settlement, keys))
   return {
     freed: listOf(call.freed.map(placeFields)),
     renewed: listOf(call.renewed.map(placeFields)),
     keys: listOf(keys.records),
     settlements: listOf(settlements),
-    demands: listOf([...demands, ...standings])
+    requests: listOf(requests),
+    demands: listOf(demands),
+    standings: listOf(standings)
   }
 }
 
@@ -50,28 +65,34 @@ class Keys {
     this.#hasCap = hasCap
   }
 
-  /** Returns the position of the counter of a row, which begins at 1. */
-  ofCounter (counters: string, row: string): number {
-    const hasOverflow = this.#hasCap && row !== overflowRow
-    const overflow = hasOverflow ? this.ofCounter(counters, overflowRow) : null
-    return this.#position(counters, row, true, overflow)
+  /** Returns the position, which begins at 1, of what a demand reaches. */
+  ofDemand ({ counters, callerKey, window }: Demand): number {
+    const row = storedName(callerKey)
+    if (window === null) return this.#position(counters, row, null, null)
+    return this.ofCounter(counters, row, window)
   }
 
-  /** Returns the position of the places of a caller. */
-  ofPlaces (counters: string, row: string): number {
-    return this.#position(counters, row, false, null)
+  /**
+   * Returns the position of the counter of a row.
+   *
+   * @param window The length of its longest window.
+   */
+  ofCounter (counters: string, row: string, window: number): number {
+    const hasOverflow = this.#hasCap && row !== overflowRow
+    const overflow = hasOverflow ? this.ofCounter(counters, overflowRow, window) : null
+    return this.#position(counters, row, window, overflow)
   }
 
   #position (
     counters: string,
     row: string,
-    hasWindow: boolean,
+    window: number | null,
     overflow: number | null
   ): number {
-    const name = `${hasWindow} ${counterName(counters, row)}`
+    const name = `${window === null} ${counterName(counters, row)}`
     const known = this.#positions.get(name)
     if (known !== undefined) return known
-    const position = this.records.push([storedName(counters), row, hasWindow, overflow])
+    const position = this.records.push([storedName(counters), row, window, overflow])
     this.#positions.set(name, position)
     return position
   }
@@ -84,9 +105,9 @@ function placeFields ({ counters, callerKey, name }: NamedPlace): Field[] {
 
 /** Returns the fields of `llm_quota_settlement`. */
 function settlementFields (settlement: Settlement, keys: Keys): Field[] {
-  const { counters, row, windowId, lessCount, lessHeld, once, reference } = settlement
+  const { counters, row, windowId, window, lessCount, lessHeld, once, reference } = settlement
   return [
-    keys.ofCounter(counters, row),
+    keys.ofCounter(counters, row, window),
     windowId,
     lessCount,
     JSON.stringify(Object.fromEntries(lessHeld)),
@@ -95,40 +116,33 @@ function settlementFields (settlement: Settlement, keys: Keys): Field[] {
   ]
 }
 
-/** Returns the fields of `llm_quota_demand`, for the demands of all requests. */
-function askedFields (
-  requests: readonly RequestOfCall[],
-  firstWindowId: number,
-  fieldsOf: (demand: Demand) => Field[]
-): Field[][] {
-  const all: Field[][] = []
-  for (const { demands, place } of requests) {
-    for (const [index, demand] of demands.entries()) {
-      const windowId = firstWindowId + all.length
-      const isLast = index === demands.length - 1
-      all.push([...fieldsOf(demand), windowId, demand.window === null ? place : null, isLast])
-    }
-  }
-  return all
+/**
+ * Returns the fields of `llm_quota_request`.
+ *
+ * @param before How many demands the requests before it have.
+ */
+function requestFields ({ demands, place }: RequestOfCall, before: number): Field[] {
+  const hasPlaces = demands.some(({ window }) => window === null)
+  return [before + 1, before + demands.length, hasPlaces ? place : null]
 }
 
-/** Returns the fields of `llm_quota_demand` but for the last three, which a standing lacks. */
-function demandFields (demand: Demand, keys: Keys, hasJournal: boolean): Field[] {
-  const row = storedName(demand.callerKey)
+/** Returns the first fields of `llm_quota_demand`: what is asked. */
+function askedFields (demand: Demand, { demands }: RequestOfCall, keys: Keys): Field[] {
+  const { limit, least, most, unit, isEstimate } = demand
   return [
-    demand.window === null
-      ? keys.ofPlaces(demand.counters, row)
-      : keys.ofCounter(demand.counters, row),
-    demand.limit === unlimited ? null : demand.limit,
-    demand.least,
-    demand.most,
-    demand.isEstimate,
-    demand.window,
-    demand.start,
-    demand.end,
-    demand.unit,
-    hasJournal ? inAsciiOrNull(demand.reference) : null
+    keys.ofDemand(demand),
+    limit === unlimited ? null : limit,
+    least,
+    most,
+    1 + demands.findIndex((other) => other.unit === unit),
+    isEstimate
   ]
+}
+
+/** Returns the last fields of `llm_quota_demand`: when the window is, in a time zone. */
+function calendarFields ({ window, start, end }: Demand): Field[] {
+  if (window === null || start === null || end === null) return [null, null, null]
+  return [start, end, keptUntil(start, end, window)]
 }
 
 function inAsciiOrNull (reference: string | null): string | null {

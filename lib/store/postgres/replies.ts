@@ -7,6 +7,7 @@ import { readFields, type Fields } from './fields.js'
 export function readReply (text: string | null, { requests, standings }: Call): Reply {
   const fields = readFields(text)
   const decided = fields.list('decided')
+  const found = fields.list('standings')
   return {
     period: fields.number('period'),
     applied: fields.list('applied').allBooleans(),
@@ -14,7 +15,7 @@ export function readReply (text: string | null, { requests, standings }: Call): 
       demands.map((demand) => readDecided(decided.nextFields(), demand))
     ),
     standings: standings.map((demand) => {
-      const count = decided.nextFieldsOrNull()
+      const count = found.nextFieldsOrNull()
       return count === null ? null : readCount(count, demand)
     })
   }

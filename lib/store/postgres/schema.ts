@@ -5,7 +5,7 @@ import source from './schema.sql.js'
 
 export const defaultTable = 'llm_quota'
 // That of schema.sql.
-export const schemaVersion = 10
+export const schemaVersion = 11
 // PostgreSQL cuts names after 63 bytes, and those of the functions are longer than the table's.
 const longestName = 63
 const longestTableName = 48

@@ -34,10 +34,12 @@ interface Shard {
  * without it run, they count in two places.
  *
  * The demands of a request on one shard are decided in one step. Those on several are decided side
- * by side, and what one shard counted is given back if another rejects or fails. The store has the
+ * by side, and what one shard counted is given back if another rejects or fails. Nobody waits for
+ * that: if it fails, it stays counted until its window, or its place, ends. The store has the
  * optional functions that all of its stores have.
  *
- * @throws {OptionError} If the stores are not a list of at least one store, each given once.
+ * @throws {OptionError} If the stores are not a list of at least one store, each given once, or if
+ *   one of several stores lacks `settle`.
  */
 export class ShardedQuotaStore implements QuotaStore {
   /** The stores, in their order. */
@@ -57,7 +59,6 @@ export class ShardedQuotaStore implements QuotaStore {
     return acquireSideBySide(shards, {
       acquire: acquireFromShard,
       settle: (_shard, receipt, less) => {
-        // What cannot be given back stays counted until its window, or the place, ends.
         ignoreRejection((async () => this.settle?.(receipt, less))())
       }
     })
@@ -133,6 +134,8 @@ function assertStores (value: unknown): asserts value is readonly QuotaStore[] {
   const stores: readonly unknown[] = value
   for (const [index, store] of stores.entries()) {
     assertStore(store, `stores[${index}]`)
+    // What one of them counted is given back if another one rejects.
+    if (stores.length > 1) assertStore(store, `stores[${index}]`, 'settle')
     if (stores.indexOf(store) !== index) {
       throw new OptionError(`stores[${index}]`, 'must be given once', store)
     }

@@ -2,12 +2,12 @@ import { required } from '../../required.js'
 import { haveRoom, settled } from '../side-by-side.js'
 import type { Acquisition, Acquisitions, Demand, QuotaCount } from '../store.js'
 import { Batch, contentOf, placesOf, type SentCall } from './batch.js'
-import type { NamedPlace, Reply, RequestOfCall, Settlement } from './driver.js'
+import type { NamedPlace, QuotaCaller, Reply, RequestOfCall, Settlement } from './driver.js'
 import type { DutyResult } from './duties.js'
 import { GivenBack, type GivenBackLimits } from './given-back.js'
 import { HeldPlaces, placeDuration } from './held-places.js'
 import { acquisitionsOf, readReceipt, settlementOf } from './receipts.js'
-import { countersOf, counterName, storedName } from './stored-names.js'
+import { countersOf, storedName } from './stored-names.js'
 import {
   rejectAsked,
   QueuedRequests,
@@ -68,7 +68,7 @@ export class CallQueue {
   readonly #asked = new QueuedRequests()
   #state: ServerState = 'working'
   #underWay: SentCall | null = null
-  // Ages.
+  // The ages at which the latest reply came, and at which what was given back was last checked.
   #answeredAt = 0
   #expiredAt = 0
 
@@ -91,8 +91,8 @@ export class CallQueue {
   }
 
   /** How many places of the caller this process holds. */
-  held ({ counters, callerKey }: Demand): number {
-    return this.#places.count(counterName(counters, storedName(callerKey)))
+  held (demand: Demand): number {
+    return this.#places.count(demand)
   }
 
   /** Whether something that was given back in the demand's counter waits for a call. */
@@ -117,8 +117,9 @@ export class CallQueue {
 
   addFreed (place: NamedPlace, ended: Ended<DutyResult>): void {
     this.#places.delete(place)
-    this.#options.onGivenBack(place.counters, storedName(place.callerKey))
-    this.#givenBack.addFreed(place, this.#options.ages(), ended)
+    const row = storedName(place.callerKey)
+    this.#options.onGivenBack(place.counters, row)
+    this.#givenBack.addFreed(place, row, this.#options.ages(), ended)
     if (this.#state !== 'working') this.#givenBack.bound()
   }
 
@@ -261,22 +262,34 @@ export class CallQueue {
   #moveDutiesOf (demands: readonly Demand[], batch: Batch, now: number): boolean {
     const endedAt = now - placeDuration
     if (this.#givenBack.isEmpty && !this.#places.hasNotRenewedSince(endedAt)) return true
-    const { mostDemands } = this.#options
     let hasAll = true
     for (const demand of demands) {
-      for (const counter of countersOf(demand)) {
-        this.#givenBack.moveOf(counter, batch, this.#limits(mostDemands))
-        if (this.#givenBack.has(counter)) hasAll = false
-        // After a stall or an outage, others may have taken places that this process still holds.
-        // It renews them before it takes more. One more than fit shows that not all do.
-        const ended = this.#places.notRenewedSinceOf(counter, endedAt, mostDemands + 1)
-        for (const place of ended) {
-          if (batch.renewed.size < mostDemands) batch.renewed.add(place)
-          else if (!batch.renewed.has(place)) hasAll = false
-        }
-      }
+      if (!this.#moveGivenBackIn(demand, batch)) hasAll = false
+      if (demand.window === null && !this.#moveEndedOf(demand, batch, endedAt)) hasAll = false
     }
     return hasAll
+  }
+
+  /** Moves what was given back in the demand's counters. Returns whether that is all. */
+  #moveGivenBackIn (demand: Demand, batch: Batch): boolean {
+    for (const counter of countersOf(demand)) {
+      this.#givenBack.moveOf(counter, batch, this.#limits(this.#options.mostDemands))
+    }
+    return !this.hasGivenBackIn(demand)
+  }
+
+  /**
+   * Renews the caller's places that have ended, before it takes more: after a stall or an outage,
+   * others may have taken them. Returns whether that is all.
+   */
+  #moveEndedOf (caller: QuotaCaller, batch: Batch, endedAt: number): boolean {
+    const { mostDemands } = this.#options
+    // One more than fit shows that not all do.
+    for (const place of this.#places.notRenewedSinceOf(caller, endedAt, mostDemands + 1)) {
+      if (batch.renewed.size < mostDemands) batch.renewed.add(place)
+      else if (!batch.renewed.has(place)) return false
+    }
+    return true
   }
 
   #limits (most: number): GivenBackLimits {

@@ -1,7 +1,7 @@
 import { unlimited } from '../counter.js'
 import type { NamedPlace, Settlement } from './driver.js'
 import { Duties, type Duty, type DutyResult } from './duties.js'
-import { counterOfPlace, keyOfPlace, placeDuration } from './held-places.js'
+import { placeDuration } from './held-places.js'
 import { counterName } from './stored-names.js'
 import { rejectAll, resolveAll, type Ended } from './ended.js'
 
@@ -49,11 +49,16 @@ export class GivenBack {
     this.#settlements.add({ item: settlement, key, counter, until, ended: [ended] })
   }
 
-  /** A place that is not freed ends by itself, so none waits for longer than a place lasts. */
-  addFreed (place: NamedPlace, age: number, ended: Ended<DutyResult>): void {
-    const counter = counterOfPlace(place)
+  /**
+   * A place that is not freed ends by itself, so none waits for longer than a place lasts.
+   *
+   * @param row The caller, as it is stored.
+   */
+  addFreed (place: NamedPlace, row: string, age: number, ended: Ended<DutyResult>): void {
+    const counter = counterName(place.counters, row)
+    const key = `${counter} ${place.name}`
     const until = age + placeDuration
-    this.#freed.add({ item: place, key: keyOfPlace(place), counter, until, ended: [ended] })
+    this.#freed.add({ item: place, key, counter, until, ended: [ended] })
   }
 
   /** Adds what a call has certainly not done, and places, which can be freed twice. */

@@ -1,64 +1,58 @@
-import type { NamedPlace } from './driver.js'
-import { counterName, storedName } from './stored-names.js'
+import type { NamedPlace, QuotaCaller } from './driver.js'
 
 /** How long a place lasts unless its process renews it, in milliseconds. */
 export const placeDuration = 30_000
 
 interface HeldPlace {
   readonly place: NamedPlace
-  readonly counter: string
   /** When the latest call was sent that took or renewed the place. */
   readonly renewedAt: number
 }
 
-/** Returns the name of the counter that a place is one of. */
-export function counterOfPlace ({ counters, callerKey }: NamedPlace): string {
-  return counterName(counters, storedName(callerKey))
-}
+/** The places of one caller, by their names. */
+type PlacesOfCaller = Map<string, HeldPlace>
 
-/** Returns a name that no other place has. */
-export function keyOfPlace (place: NamedPlace): string {
-  return `${counterOfPlace(place)} ${place.name}`
-}
-
-/** The places that this process holds, and since when each has been renewed. */
+/**
+ * The places that this process holds, and since when each has been renewed: in all and of each
+ * caller, the one that was renewed first is the first.
+ */
 export class HeldPlaces {
-  // By their keys, and by their counters. The one that was renewed first is the first.
-  readonly #places = new Map<string, HeldPlace>()
-  readonly #byCounter = new Map<string, Set<HeldPlace>>()
+  readonly #places = new Set<HeldPlace>()
+  // By counters, then by caller. One name of both would have to be made for each place.
+  readonly #byCounters = new Map<string, Map<string, PlacesOfCaller>>()
 
   get isEmpty (): boolean {
     return this.#places.size === 0
   }
 
-  /** How many places of the counter the process holds. */
-  count (counter: string): number {
-    return this.#byCounter.get(counter)?.size ?? 0
+  /** How many places of the caller the process holds. */
+  count (caller: QuotaCaller): number {
+    return this.#placesOf(caller)?.size ?? 0
   }
 
   /** @param takenAt When the call was sent that took the place. */
   add (place: NamedPlace, takenAt: number): void {
-    const held = { place, counter: counterOfPlace(place), renewedAt: takenAt }
-    this.#places.set(keyOfPlace(place), held)
-    const ofCounter = this.#byCounter.get(held.counter)
-    if (ofCounter === undefined) this.#byCounter.set(held.counter, new Set([held]))
-    else ofCounter.add(held)
+    const held = { place, renewedAt: takenAt }
+    this.#places.add(held)
+    const ofCaller = this.#placesOf(place) ?? this.#addCaller(place)
+    ofCaller.set(place.name, held)
   }
 
-  delete (place: NamedPlace): void {
-    const key = keyOfPlace(place)
-    const held = this.#places.get(key)
-    if (held === undefined) return
-    this.#places.delete(key)
-    const ofCounter = this.#byCounter.get(held.counter)
-    ofCounter?.delete(held)
-    if (ofCounter?.size === 0) this.#byCounter.delete(held.counter)
+  /** Returns whether the process held the place. */
+  delete (place: NamedPlace): boolean {
+    const ofCaller = this.#placesOf(place)
+    const held = ofCaller?.get(place.name)
+    if (ofCaller === undefined || held === undefined) return false
+    this.#places.delete(held)
+    ofCaller.delete(place.name)
+    if (ofCaller.size === 0) this.#byCounters.get(place.counters)?.delete(place.callerKey)
+    return true
   }
 
   /** Forgets all of them, because the server has none any more. */
   clear (): void {
     this.#places.clear()
-    this.#byCounter.clear()
+    this.#byCounters.clear()
   }
 
   /**
@@ -68,9 +62,7 @@ export class HeldPlaces {
    */
   renew (places: Iterable<NamedPlace>, sentAt: number): void {
     for (const place of places) {
-      if (!this.#places.has(keyOfPlace(place))) continue
-      this.delete(place)
-      this.add(place, sentAt)
+      if (this.delete(place)) this.add(place, sentAt)
     }
   }
 
@@ -81,12 +73,24 @@ export class HeldPlaces {
 
   /** Returns the oldest places that were taken or last renewed at this time or before. */
   notRenewedSince (time: number, most: number): NamedPlace[] {
-    return oldestOf(this.#places.values(), time, most)
+    return oldestOf(this.#places, time, most)
   }
 
-  /** As `notRenewedSince`, of one counter. */
-  notRenewedSinceOf (counter: string, time: number, most: number): NamedPlace[] {
-    return oldestOf(this.#byCounter.get(counter) ?? [], time, most)
+  /** As `notRenewedSince`, of one caller. */
+  notRenewedSinceOf (caller: QuotaCaller, time: number, most: number): NamedPlace[] {
+    return oldestOf(this.#placesOf(caller)?.values() ?? [], time, most)
+  }
+
+  #placesOf ({ counters, callerKey }: QuotaCaller): PlacesOfCaller | undefined {
+    return this.#byCounters.get(counters)?.get(callerKey)
+  }
+
+  #addCaller ({ counters, callerKey }: QuotaCaller): PlacesOfCaller {
+    const callers = this.#byCounters.get(counters) ?? new Map<string, PlacesOfCaller>()
+    this.#byCounters.set(counters, callers)
+    const added: PlacesOfCaller = new Map()
+    callers.set(callerKey, added)
+    return added
   }
 }
 

@@ -3,7 +3,7 @@ import { hasRoom } from '../counter.js'
 import type { Acquisition, Acquisitions, Demand } from '../store.js'
 import type { CallQueue } from './call-queue.js'
 import { rejectionOf, RememberedRejections } from './remembered-rejections.js'
-import { counterName, overflowRow } from './stored-names.js'
+import { overflowRow } from './stored-names.js'
 import type { DecidedRequest } from './queued-requests.js'
 
 /**
@@ -50,10 +50,10 @@ export class KnownRejections {
       if (sentAt === null) {
         this.#remembered.asksNoLonger(demand)
       } else {
-        // What was given back after the call was sent is not in its reply.
-        const isOld = this.#queue.hasGivenBackIn(demand)
         const acquisition = required(acquisitions[index], 'an acquisition')
-        this.#remembered.answered(demand, isOld ? null : acquisition, sentAt)
+        // What was given back after the call was sent is not in its reply.
+        const isUnknown = acquisition.admitted || this.#queue.hasGivenBackIn(demand)
+        this.#remembered.answered(demand, isUnknown ? null : acquisition, sentAt)
       }
     }
   }
@@ -66,7 +66,7 @@ export class KnownRejections {
   /** Removes what is out of date because something was given back in a row of the counters. */
   drop (counters: string, row: string): void {
     if (row === overflowRow) this.#remembered.dropOverflow(counters)
-    else this.#remembered.drop(counterName(counters, row))
+    else this.#remembered.drop(counters, row)
   }
 
   /** Returns a rejection if this process itself holds the caller's places up to the limit. */
@@ -82,12 +82,12 @@ function rejectionOfSome (
   demands: readonly Demand[],
   rejectionFor: (demand: Demand) => Acquisition | null
 ): Acquisitions | null {
-  const known: (Acquisition | null)[] = []
-  let isRejected = false
-  for (const demand of demands) {
+  let rejections: (Acquisition | null)[] | null = null
+  for (const [index, demand] of demands.entries()) {
     const rejection = demand.isWaiting === true ? null : rejectionFor(demand)
-    if (rejection !== null) isRejected = true
-    known.push(rejection)
+    if (rejection === null) continue
+    rejections ??= demands.map(() => null)
+    rejections[index] = rejection
   }
-  return isRejected ? known : null
+  return rejections
 }

@@ -7,7 +7,7 @@ import { required } from '../../required.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Demand, Settled } from '../store.js'
 import type { Decided, NamedPlace, Settlement } from './driver.js'
-import { rowOf, storedName, storedPattern, unstoredName } from './stored-names.js'
+import { readStoredName, rowOf, storedName } from './stored-names.js'
 
 /** What an acquisition counted in a window. */
 export interface CountedInWindow {
@@ -42,28 +42,37 @@ export function acquisitionsOf (
   { place, period, hasJournal }: { place: string; period: number; hasJournal: boolean }
 ): Acquisition[] {
   const isCounted = haveRoom(decided)
-  return demands.map((demand, index) => {
+  const acquisitions: Acquisition[] = []
+  for (const [index, demand] of demands.entries()) {
     const decision = required(decided[index], 'the decision on a demand')
     const acquisition = acquisitionOf(decision)
-    if (!isCounted) return acquisition
-    const { counters, callerKey, window } = demand
-    if (window === null) {
-      const receipt = receiptOfPlace({ counters, callerKey, name: place })
-      return { ...acquisition, receipt }
+    if (isCounted) {
+      const { counters, callerKey, window } = demand
+      const { windowId, overflow } = decision
+      if (window === null) {
+        acquisition.receipt = receiptOfPlace({ counters, callerKey, name: place })
+      } else {
+        const row = rowOf(callerKey, overflow)
+        const reference = hasJournal ? demand.reference : null
+        acquisition.receipt = receiptOfWindow({
+          counters, row, windowId, period, window, reference
+        })
+      }
     }
-    const { windowId, overflow } = decision
-    const row = rowOf(callerKey, overflow)
-    const reference = hasJournal ? demand.reference : null
-    const receipt = receiptOfWindow({ counters, row, windowId, period, window, reference })
-    return { ...acquisition, receipt }
-  })
+    acquisitions.push(acquisition)
+  }
+  return acquisitions
 }
 
+/** An acquisition that is completed in place: a copy with a receipt took more than 1 µs. */
+type Incomplete = { -readonly [Field in keyof Acquisition]: Acquisition[Field] }
+
 /** Returns what a server has decided, without what only a receipt says. */
-function acquisitionOf (decided: Decided): Acquisition {
+function acquisitionOf (decided: Decided): Incomplete {
   const { admitted, granted, count, held, windowRemaining, end, overflow } = decided
-  const acquisition = { admitted, granted, count, held, windowRemaining, overflow }
-  return end === undefined ? acquisition : { ...acquisition, end }
+  const acquisition: Incomplete = { admitted, granted, count, held, windowRemaining, overflow }
+  if (end !== undefined) acquisition.end = end
+  return acquisition
 }
 
 function receiptOfWindow (counted: CountedInWindow): string {
@@ -76,43 +85,47 @@ function receiptOfPlace ({ counters, callerKey, name }: NamedPlace): string {
   return `place ${storedName(counters)} ${storedName(callerKey)} ${name}`
 }
 
-const placePattern = new RegExp(`^place (${storedPattern}) (${storedPattern}) (\\S+)$`)
-const windowPattern = new RegExp(
-  `^window (${storedPattern}) (\\S*) (\\d+) (\\d+) (\\d+)(?: (${storedPattern}))?$`
-)
-
 /** @throws {TypeError} If the value is not a receipt of a store on a server. */
 export function readReceipt (receipt: unknown): Receipt {
-  const text = typeof receipt === 'string' ? receipt : ''
-  const read = readPlace(text) ?? readWindow(text)
+  const fields = typeof receipt === 'string' ? receipt.split(' ') : []
+  const read = readPlace(fields) ?? readWindow(fields)
   if (read !== null) return read
   throw new TypeError(
     `a receipt must be one that acquire of this kind of store returned; it got ${format(receipt)}`
   )
 }
 
-function readPlace (receipt: string): Receipt | null {
-  const fields = placePattern.exec(receipt)
-  if (fields === null) return null
-  const [, counters = '', callerKey = '', name = ''] = fields
-  return {
-    kind: 'place',
-    place: { counters: unstoredName(counters), callerKey: unstoredName(callerKey), name }
-  }
+function readPlace (fields: readonly string[]): Receipt | null {
+  if (fields[0] !== 'place' || fields.length !== 4) return null
+  const counters = readStoredName(fields[1])
+  const callerKey = readStoredName(fields[2])
+  const name = readWord(fields[3])
+  if (counters === null || callerKey === null || name === null || name === '') return null
+  return { kind: 'place', place: { counters, callerKey, name } }
 }
 
-function readWindow (receipt: string): Receipt | null {
-  const fields = windowPattern.exec(receipt)
-  if (fields === null) return null
-  const [, counters = '', row = '', ...others] = fields
-  const [windowId, period, window] = others.map(Number)
-  if (!isNatural(windowId) || !isNatural(period) || !isNatural(window)) return null
-  const stored = others[3]
-  const reference = stored === undefined ? null : unstoredName(stored)
-  return {
-    kind: 'window',
-    counted: { counters: unstoredName(counters), row, windowId, period, window, reference }
-  }
+function readWindow (fields: readonly string[]): Receipt | null {
+  const hasReference = fields.length === 7
+  if (fields[0] !== 'window' || (fields.length !== 6 && !hasReference)) return null
+  const counters = readStoredName(fields[1])
+  const row = readWord(fields[2])
+  const windowId = readInteger(fields[3])
+  const period = readInteger(fields[4])
+  const window = readInteger(fields[5])
+  const reference = hasReference ? readStoredName(fields[6]) : null
+  if (counters === null || row === null || (hasReference && reference === null)) return null
+  if (windowId === null || period === null || window === null) return null
+  return { kind: 'window', counted: { counters, row, windowId, period, window, reference } }
+}
+
+/** Reads a field that is used as it is. */
+function readWord (field = ''): string | null {
+  return /\s/.test(field) ? null : field
+}
+
+function readInteger (field = ''): number | null {
+  const integer = Number(field)
+  return /^\d+$/.test(field) && isNatural(integer) ? integer : null
 }
 
 /**
@@ -124,13 +137,15 @@ export function settlementOf (
   once: string | null
 ): Settlement {
   const { counters, row, windowId, period, window, reference } = counted
+  const lessHeld = new Map<number, number>()
+  if (less.held > 0) lessHeld.set(period, less.held)
   return {
     counters,
     row,
     windowId,
     window,
     lessCount: less.count,
-    lessHeld: new Map(less.held > 0 ? [[period, less.held]] : []),
+    lessHeld,
     once: once === null ? null : nameOfOnce(counted, once),
     reference
   }

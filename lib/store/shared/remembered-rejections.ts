@@ -30,6 +30,8 @@ interface Remembered {
 export class RememberedRejections {
   // By the caller's counter. The oldest is the first.
   readonly #rejections = new Map<string, Remembered>()
+  // The names of those by an overflow counter, by its counters.
+  readonly #byOverflow = new Map<string, Set<string>>()
 
   /**
    * Returns a rejection if the demand has no room beside what its counter held lately; otherwise
@@ -65,35 +67,47 @@ export class RememberedRejections {
   /**
    * Remembers what rejected the demand, or removes what was remembered of it.
    *
-   * @param acquisition Null if the server has not answered.
+   * @param rejection What rejected it; null if the demand has room, or if that is not known.
    * @param askedAt The time before the server was asked, so that no window is remembered as longer
    *   than it is.
    */
-  answered (demand: Demand, acquisition: Acquisition | null, askedAt: number): void {
-    const hasRejected = acquisition !== null && !acquisition.admitted
-    if (!hasRejected && this.#rejections.size === 0) return
+  answered (demand: Demand, rejection: Acquisition | null, askedAt: number): void {
+    if (rejection === null && this.#rejections.size === 0) return
     const name = nameOf(demand)
-    this.#rejections.delete(name)
-    if (!hasRejected) return
+    this.#remove(name)
+    if (rejection === null) return
     for (const oldest of this.#rejections.keys()) {
       if (this.#rejections.size < mostRemembered) break
-      this.#rejections.delete(oldest)
+      this.#remove(oldest)
     }
     const { counters } = demand
-    this.#rejections.set(name, { counters, acquisition, askedAt, isAsked: false })
+    this.#rejections.set(name, { counters, acquisition: rejection, askedAt, isAsked: false })
+    if (rejection.overflow !== true) return
+    const ofOverflow = this.#byOverflow.get(counters)
+    if (ofOverflow === undefined) this.#byOverflow.set(counters, new Set([name]))
+    else ofOverflow.add(name)
   }
 
   /** Removes what is out of date because something was given back in the counter. */
-  drop (counter: string): void {
-    this.#rejections.delete(counter)
+  drop (counters: string, row: string): void {
+    // Most processes remember none, and need no name.
+    if (this.#rejections.size > 0) this.#remove(counterName(counters, row))
   }
 
   /** As `drop`, of the overflow counter, which many callers can share. */
   dropOverflow (counters: string): void {
-    for (const [name, known] of this.#rejections) {
-      const isOfOverflow = known.acquisition.overflow === true
-      if (isOfOverflow && known.counters === counters) this.#rejections.delete(name)
-    }
+    for (const name of this.#byOverflow.get(counters) ?? []) this.#rejections.delete(name)
+    this.#byOverflow.delete(counters)
+  }
+
+  #remove (name: string): void {
+    const known = this.#rejections.get(name)
+    if (known === undefined) return
+    this.#rejections.delete(name)
+    if (known.acquisition.overflow !== true) return
+    const ofOverflow = this.#byOverflow.get(known.counters)
+    ofOverflow?.delete(name)
+    if (ofOverflow?.size === 0) this.#byOverflow.delete(known.counters)
   }
 
   #find (demand: Demand): Remembered | undefined {

@@ -26,8 +26,13 @@ export function inAscii (text: string): string {
     )
 }
 
-/** What is stored for a name, as a part of a regular expression. */
-export const storedPattern = String.raw`(?:[!#-[\]-~]|\\["\\bfnrt]|\\u[0-9a-f]{4})*`
+const storedPattern = /^(?:[!#-[\]-~]|\\["\\bfnrt]|\\u[0-9a-f]{4})*$/
+
+/** Returns the name that a text is stored for; null if it is stored for none. */
+export function readStoredName (text = ''): string | null {
+  if (needsNoEscape.test(text)) return text
+  return storedPattern.test(text) ? unstoredName(text) : null
+}
 
 /** Returns the name of what is stored. */
 export function unstoredName (stored: string): string {
