@@ -92,7 +92,7 @@ export function createQuotaHook (
         if (responder.hasHeaders) responder.setHeaders(permit, reply)
       }
       if (permit.refusal === null) done()
-      else if (reply.raw.headersSent) breakOff(reply)
+      else if (reply.raw.headersSent) breakOff(request, reply)
       else responder.sendRefusal(permit.refusal, request, reply)
     } catch (error) {
       passOn(error, request, done)
@@ -108,13 +108,15 @@ export function createQuotaHook (
       logFailure(request.log, failure, message)
     }
   }
-}
 
-/**
- * Breaks off a response that a hook of the host has begun, as Fastify does if it can send no error.
- * Fastify 5.0.0 would leave it open.
- */
-function breakOff (reply: FastifyReply): void {
-  reply.hijack()
-  reply.raw.destroy(new Error('the quota refuses a request whose response has begun'))
+  /**
+   * Breaks off a response that a hook of the host has begun, as Fastify does if it can send no
+   * error. Fastify 5.0.0 would leave it open.
+   */
+  function breakOff (request: FastifyRequest, reply: FastifyReply): void {
+    const error = new Error('the quota refuses a request whose response has begun')
+    server.quotaLog.refusalNotSent(error, request.log)
+    reply.hijack()
+    reply.raw.destroy(error)
+  }
 }

@@ -93,6 +93,12 @@ export class QuotaLog {
     this.#minuteLog.failure('mark', log, error, message)
   }
 
+  /** Logs that a refusal could not be sent, so that the response was broken off. */
+  refusalNotSent (error: unknown, log: FastifyBaseLogger): void {
+    const message = 'a refusal could not be sent; the response is broken off'
+    this.#minuteLog.failure('refusal', log, error, message)
+  }
+
   /** Logs that the function of a cost failed. */
   costFailed (error: unknown, quota: string, log: FastifyBaseLogger): void {
     const message = 'the cost of the request could not be determined; the request is not counted'

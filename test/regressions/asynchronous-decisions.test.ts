@@ -1,6 +1,5 @@
 // What the host does while a decision is pending, and errors after one that was: they ended the
 // process, or served a rejected request.
-import { connect } from 'node:net'
 import { PassThrough } from 'node:stream'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
@@ -43,39 +42,6 @@ function pendingStore (admitted: boolean) {
     calls: () => calls
   }
 }
-
-t.test(
-  'the error of a refusal after headers that the host has written is passed to Fastify',
-  async (t) => {
-    const { store, decide } = pendingStore(false)
-    const { app } = await createServer({ store })
-    app.addHook('preValidation', async (_request, reply) => {
-      reply.raw.writeHead(200)
-      reply.raw.write('begun')
-      setImmediate(() => {
-        setImmediate(decide)
-      })
-    })
-    const code = new Promise<unknown>((resolve) => {
-      // An asynchronous hook would turn the error that Fastify itself then throws into an unhandled
-      // rejection.
-      app.addHook('onError', (_request, _reply, error, done) => {
-        resolve(error.code)
-        done()
-      })
-    })
-    const socket = connect(await listen(app), '127.0.0.1')
-      .on('error', () => {})
-      .resume()
-    socket.write(
-      'POST /run HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
-    )
-    t.equal(await code, 'ERR_HTTP_HEADERS_SENT')
-    // Whether Fastify then ends the response depends on its version.
-    socket.destroy()
-    await app.close()
-  }
-)
 
 t.test('whatever is thrown while a response gets its headers, no operation runs', async (t) => {
   let runs = 0

@@ -12,6 +12,7 @@ import quotaPlugin, {
   type RefusalBody,
   type RefusalBodyWriter
 } from '../../lib/index.js'
+import { captureLog } from '../support/log.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { listen } from '../support/raw-socket.js'
 import { createServer, nobody, type ServerOptions } from '../support/server.js'
@@ -436,9 +437,10 @@ const versions: [string, typeof Fastify][] = [
 ]
 for (const [version, create] of versions) {
   t.test(`a refusal breaks off a response that has begun, with ${version}`, async (t) => {
-    const app: FastifyInstance = create({ forceCloseConnections: true })
+    const { logger, errors } = captureLog()
+    const app: FastifyInstance = create({ forceCloseConnections: true, logger })
     t.teardown(() => app.close())
-    await app.register(quotaPlugin, { operations: [], authentication: () => null })
+    await app.register(quotaPlugin, { operations: [], authentication: async () => null })
     app.addHook('onRequest', async (_request, reply) => {
       reply.raw.writeHead(200, { 'content-type': 'text/event-stream' })
       reply.raw.write('data: a\n\n')
@@ -454,5 +456,7 @@ for (const [version, create] of versions) {
     await until('the response ends', () => response.destroyed)
     t.equal(response.complete, false)
     t.equal(hasRun, false)
+    t.match(errors(), [/a refusal could not be sent/])
+    t.equal(errors().length, 1)
   })
 }

@@ -180,8 +180,11 @@ t.test('what the overflow counter held is remembered of each caller, until it is
       t.match(await acquireOne(store, caller, { limit }), { admitted: false, overflow: true })
       matchExactly(t, store.acquire([demand(caller, { limit })]), [{ overflow: true }])
     }
-    await store.settle(receipt, { count: 1, held: 0 })
-    t.match(await acquireOne(store, 'carol', { limit }), { admitted: true, overflow: true })
+    const more = await acquireOne(store, 'carol', { limit: limit + 1 })
+    t.notOk(remembers(store, 'carol'), 'who was admitted since')
+    t.ok(remembers(store, 'bob'))
+    for (const each of [receipt, more.receipt]) await store.settle(each, { count: 1, held: 0 })
+    t.match(await acquireOne(store, 'bob', { limit }), { admitted: true, overflow: true })
     t.notOk(remembers(store, 'dave'), 'who can have a counter of its own')
   }
 )

@@ -75,18 +75,22 @@ export class Tally {
     const held = isHeld ? 0 : this.#held
     this.#admission.counts -= count
     this.#held -= held
-    await this.#bringBeyondTo(used - this.#admission.counts)
-    if (count > 0 || held > 0) await this.#settle(this.#admission, { count, held })
+    const beyond = used - this.#admission.counts
+    const change = beyond - this.#beyond
+    this.#beyond = beyond
+    if (change > 0) await this.#countBeyond(change)
+    const settling: Promise<void>[] = []
+    if (change < 0) settling.push(this.#lowerBeyond(-change))
+    if (count > 0 || held > 0) settling.push(this.#settle(this.#admission, { count, held }))
+    await Promise.all(settling)
   }
 
-  async #bringBeyondTo (due: number): Promise<void> {
-    const change = due - this.#beyond
-    this.#beyond = due
-    if (change > 0) return await this.#countBeyond(change)
-    if (change === 0 || this.#latestBeyond === null) return
-    const count = Math.min(-change, this.#latestBeyond.counts)
-    this.#latestBeyond.counts -= count
-    await this.#settle(this.#latestBeyond, { count, held: 0 })
+  async #lowerBeyond (excess: number): Promise<void> {
+    const latest = this.#latestBeyond
+    if (latest === null) return
+    const count = Math.min(excess, latest.counts)
+    latest.counts -= count
+    await this.#settle(latest, { count, held: 0 })
   }
 
   /** After a failure, the store may have applied it, so it is not asked again. */

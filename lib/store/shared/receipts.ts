@@ -7,7 +7,7 @@ import { required } from '../../required.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Demand, Settled } from '../store.js'
 import type { Decided, NamedPlace, Settlement } from './driver.js'
-import { isStoredName, rowOf, storedName, unstoredName } from './stored-names.js'
+import { readStoredName, rowOf, storedName } from './stored-names.js'
 
 /** What an acquisition counted in a window. */
 export interface CountedInWindow {
@@ -97,8 +97,8 @@ export function readReceipt (receipt: unknown): Receipt {
 
 function readPlace (fields: readonly string[]): Receipt | null {
   if (fields[0] !== 'place' || fields.length !== 4) return null
-  const counters = readName(fields[1])
-  const callerKey = readName(fields[2])
+  const counters = readStoredName(fields[1])
+  const callerKey = readStoredName(fields[2])
   const name = readWord(fields[3])
   if (counters === null || callerKey === null || name === null || name === '') return null
   return { kind: 'place', place: { counters, callerKey, name } }
@@ -107,19 +107,15 @@ function readPlace (fields: readonly string[]): Receipt | null {
 function readWindow (fields: readonly string[]): Receipt | null {
   const hasReference = fields.length === 7
   if (fields[0] !== 'window' || (fields.length !== 6 && !hasReference)) return null
-  const counters = readName(fields[1])
+  const counters = readStoredName(fields[1])
   const row = readWord(fields[2])
   const windowId = readInteger(fields[3])
   const period = readInteger(fields[4])
   const window = readInteger(fields[5])
-  const reference = hasReference ? readName(fields[6]) : null
+  const reference = hasReference ? readStoredName(fields[6]) : null
   if (counters === null || row === null || (hasReference && reference === null)) return null
   if (windowId === null || period === null || window === null) return null
   return { kind: 'window', counted: { counters, row, windowId, period, window, reference } }
-}
-
-function readName (field = ''): string | null {
-  return isStoredName(field) ? unstoredName(field) : null
 }
 
 /** Reads a field that is used as it is. */

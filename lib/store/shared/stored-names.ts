@@ -28,9 +28,10 @@ export function inAscii (text: string): string {
 
 const storedPattern = /^(?:[!#-[\]-~]|\\["\\bfnrt]|\\u[0-9a-f]{4})*$/
 
-/** Whether a text can be what is stored for a name. */
-export function isStoredName (text: string): boolean {
-  return needsNoEscape.test(text) || storedPattern.test(text)
+/** Returns the name that a text is stored for; null if it is stored for none. */
+export function readStoredName (text = ''): string | null {
+  if (needsNoEscape.test(text)) return text
+  return storedPattern.test(text) ? unstoredName(text) : null
 }
 
 /** Returns the name of what is stored. */
