@@ -61,13 +61,44 @@ class MeteredBody extends Readable {
   readonly #source: Source
   readonly #reader = new BodyReader()
   readonly #onEnd: (end: BodyEnd) => void
+  /** What it is piped to and ends. */
+  readonly #destinations = new Set<NodeJS.WritableStream>()
   #hasEnded = false
 
   constructor (body: ModelBody, onEnd: (end: BodyEnd) => void) {
     super()
     this.#source = sourceOf(body)
     this.#onEnd = onEnd
+    // The source can fail before anybody listens, for example during an `onSend` hook: the error
+    // must not end the process. Whoever reads the stream later still gets it.
+    this.on('error', ignoreError)
     this.#source.onFailure(this.#fail)
+  }
+
+  /**
+   * As `pipe` of any stream, but for what others leave to `pipeline`. If the destination closes,
+   * this stream is destroyed unless somebody else reads it. If this stream fails and nobody listens
+   * for its error, the destination is destroyed.
+   */
+  override pipe<Destination extends NodeJS.WritableStream>(
+    destination: Destination,
+    options?: { readonly end?: boolean | undefined }
+  ): Destination {
+    super.pipe(destination, options)
+    if (options?.end !== false) this.#destinations.add(destination)
+    const forget = finished(destination, { readable: false, error: false }, () => {
+      this.unpipe(destination)
+      if (this.listenerCount('data') + this.listenerCount('readable') === 0) this.destroy()
+    })
+    this.once('close', forget)
+    if (this.errored !== null) this.#breakOff()
+    return destination
+  }
+
+  override unpipe (destination?: NodeJS.WritableStream): this {
+    if (destination === undefined) this.#destinations.clear()
+    else this.#destinations.delete(destination)
+    return super.unpipe(destination)
   }
 
   // Functions of the promise instead of an async function, which would take a third more time for
@@ -119,6 +150,16 @@ class MeteredBody extends Readable {
     this.#end('source')
     this.#source.cancel(error)
     this.destroy(error instanceof Error ? error : new Error('the body failed', { cause: error }))
+    this.#breakOff()
+  }
+
+  /** Destroys what it is piped to if nobody else gets its error, because that would never end. */
+  #breakOff (): void {
+    if (this.listeners('error').some((listener) => listener !== ignoreError)) return
+    for (const destination of this.#destinations) {
+      if (!('destroy' in destination)) continue
+      if (typeof destination.destroy === 'function') destination.destroy()
+    }
   }
 
   #end (by: BodyEnd['by']): void {
@@ -127,6 +168,8 @@ class MeteredBody extends Readable {
     this.#onEnd({ usage, textBytes, model, isComplete, by, isReadable })
   }
 }
+
+function ignoreError (): void {}
 
 /** What a source returns: its next bytes, or that there are no more. */
 interface Part {
