@@ -2,9 +2,8 @@ import { StringDecoder } from 'node:string_decoder'
 import { isObject } from '../option-checks.js'
 import { LearnedShape } from './chunk-shape.js'
 import { splitterFor, type Splitter } from './chunks.js'
-import { propertyOf } from './counts.js'
 import { closeJson } from './cut-json.js'
-import { isLastChunk, isPartial } from './ending.js'
+import { Ending } from './ending.js'
 import { isCheapToParse } from './json-nesting.js'
 import { modelOf } from './model-name.js'
 import { UsageReader } from './reader.js'
@@ -28,6 +27,7 @@ export class BodyReader {
   readonly #decoder = new StringDecoder('utf8')
   readonly #usageReader = new UsageReader()
   readonly #textCounter = new TextCounter()
+  readonly #ending = new Ending()
   /** That of most chunks of a stream, which are not parsed. */
   readonly #shape = new LearnedShape()
   /** Null as long as there is nothing but white space. */
@@ -41,12 +41,6 @@ export class BodyReader {
   #unread = ''
   /** There was a text that is not JSON. */
   #hasReadOther = false
-  /** The last chunk says that others follow. */
-  #isPartial = false
-  /** A chunk with which an API ends its stream was read, and no text after it. */
-  #hasLastChunk = false
-  /** No text was read after the usage was stated. */
-  #isUsageFinal = false
 
   /** The usage as last stated; null if none was. */
   get usage (): ModelUsage | null {
@@ -65,7 +59,7 @@ export class BodyReader {
 
   /** Whether an API ends a body as this one has ended so far. */
   get hasLastChunk (): boolean {
-    return this.#hasLastChunk
+    return this.#ending.isReached
   }
 
   /** Whether all of the body could be read. False for a compressed one. */
@@ -75,7 +69,7 @@ export class BodyReader {
 
   /** Whether the body has ended as its API ends one, and has stated its usage by then. */
   get isComplete (): boolean {
-    return this.isReadable && this.#hasLastChunk && this.#isUsageFinal
+    return this.isReadable && this.#ending.hasUsage
   }
 
   /** Reads the next bytes. */
@@ -85,8 +79,7 @@ export class BodyReader {
 
   /** Reads what is left when the body has ended by itself. */
   end (): void {
-    const isWhole = this.#readRest()
-    if (isWhole && !this.#isPartial) this.#hasLastChunk = true
+    if (this.#readRest()) this.#ending.whole()
   }
 
   /** Reads what is left when somebody has ended the body early. */
@@ -104,7 +97,7 @@ export class BodyReader {
     if (!isObject(chunk)) return isWhole
     // The text of a chunk that was cut off counts as far as it goes. Its numbers can be cut, too.
     this.#hasReadChunk = true
-    this.#noteText(this.#textCounter.read(chunk))
+    this.#ending.text(this.#textCounter.read(chunk))
     return false
   }
 
@@ -138,11 +131,11 @@ export class BodyReader {
     const textBytes = this.#shape.textBytesIn(text)
     if (textBytes !== null) {
       this.#textCounter.add(textBytes)
-      this.#noteText(textBytes)
+      this.#ending.text(textBytes)
       return true
     }
     if (text === lastData) {
-      this.#hasLastChunk = true
+      this.#ending.lastData()
       return true
     }
     const chunk = parse(text)
@@ -158,21 +151,12 @@ export class BodyReader {
   #readObject (chunk: object, text: string): void {
     this.#hasReadChunk = true
     const textBytes = this.#textCounter.read(chunk)
-    this.#noteText(textBytes)
-    this.#isPartial = isPartial(chunk)
-    const isLast = isLastChunk(chunk)
-    if (isLast) this.#hasLastChunk = true
+    this.#ending.text(textBytes)
+    const isLast = this.#ending.chunk(chunk)
     const mayStateUsage = usageMarks.some((mark) => text.includes(mark))
     const looksForModel = this.#model === null && this.#chunksWithoutModel < mostWithoutModel
     if (mayStateUsage || looksForModel) this.#readUsage(chunk)
     if (!mayStateUsage && !isLast) this.#shape.learnFrom({ json: text, textBytes })
-  }
-
-  /** A text that comes later than an end or a usage shows that this was not the last one. */
-  #noteText (textBytes: number): void {
-    if (textBytes === 0) return
-    this.#hasLastChunk = false
-    this.#isUsageFinal = false
   }
 
   #readUsage (chunk: object): void {
@@ -180,9 +164,7 @@ export class BodyReader {
     this.#usageReader.read(chunk)
     this.#model = modelOf(chunk) ?? this.#model
     if (this.#model === null) this.#chunksWithoutModel += 1
-    // Anthropic's first event states the output before there is any.
-    const isFinal = propertyOf(chunk, 'type') !== 'message_start'
-    if (this.usage !== earlier) this.#isUsageFinal = isFinal
+    if (this.usage !== earlier) this.#ending.usage(chunk)
   }
 }
 

@@ -32,7 +32,7 @@ const longest = 4096
 const values = /("(?:[^"\\]|\\.)*"|\d+)/
 
 /**
- * Names of the strings that rules compare: those of an end (`isLastChunk`), of the name of the
+ * Names of the strings that rules compare: those of an end (`Ending`), of the name of the
  * model (`modelOf`), and of what is text (`TextCounter`). A rule that compares another string needs
  * its name here.
  */

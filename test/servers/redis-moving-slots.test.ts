@@ -110,6 +110,8 @@ for (const [name, connect] of Object.entries(clusterClients)) {
         const { granted: count = 0, receipt } = each ?? {}
         await store.settle(receipt, { count, held: count })
       })
+    // While a slot moves, the server refuses a call with a key that is new, as that of the process.
+    await Promise.all(settle(await store.acquire(demands)))
     const acquired = await store.acquire(demands)
     const { finish } = await startMoving(keyPrefix)
     const settled = settle(acquired)

@@ -7,7 +7,7 @@ import type { Keys } from './keys.js'
 /** Stands for the time of the server's clock. */
 export const serverTime = -1
 
-/** The position of the quota of a place, and what stands for a time that there is not. */
+/** Stands for a position, a time or a quota that there is not. */
 const none = 0
 
 /** A quota with windows. Positions and rows count from 1, as in Lua. */
@@ -24,27 +24,27 @@ interface WindowedQuota {
 interface Holder {
   readonly position: number
   readonly caller: QuotaCaller
-  /** The position of the quota among those of concurrent requests. */
-  readonly quota: number
   readonly freed: string[]
   readonly renewed: string[]
   /** Whether a request or a standing asks how many places it has. */
   isAsked: boolean
 }
 
-/** The arguments of decide.lua, which says what they are: keys, numbers and names. */
+/**
+ * The arguments of decide.lua, which says what each record and each of its fields is. Comments name
+ * the fields of a record where it is written.
+ */
 export class DecideArguments {
-  readonly keys: readonly string[]
-  readonly parameters: readonly (string | Buffer)[]
+  readonly keys: string[] = []
+  // The first one has all records, and is known last.
+  readonly parameters: (string | Buffer)[] = ['']
   readonly #keys: Keys
   readonly #cap: number
   readonly #quotas = new Map<string, WindowedQuota>()
-  readonly #concurrent = new Map<string, number>()
   readonly #holders = new Map<string, Holder>()
-  readonly #onceKeys: string[] = []
-  readonly #placeNames: string[] = []
-  // Those of settlements, requests and standings.
-  readonly #numbers: number[] = []
+  // The records of settlements, requests and standings, and how many settlements there are.
+  readonly #asked: number[] = []
+  #settlementCount = 0
 
   /** @param cap The most callers with a counter of their own in each quota, or `Infinity`. */
   constructor (call: Call, keys: Keys, cap: number) {
@@ -52,18 +52,36 @@ export class DecideArguments {
     this.#cap = cap
     for (const place of call.freed) this.#holderOf(place).freed.push(place.name)
     for (const place of call.renewed) this.#holderOf(place).renewed.push(place.name)
-    let settlementCount = 0
-    for (const settlement of call.settlements) settlementCount += this.#addSettlement(settlement)
+    for (const settlement of call.settlements) this.#addSettlement(settlement)
     for (const request of call.requests) this.#addRequest(request)
     for (const demand of call.standings) this.#addStanding(demand)
-    this.keys = this.#allKeys(call)
-    const numbers = this.#allNumbers(call, settlementCount)
-    this.parameters = [Buffer.from(numbers.buffer), ...this.#names()]
+    const callsKeyAt = call.settlements.length === 0 ? none : this.#addKey(keys.calls(call.process))
+    const quotas = this.#quotaRecords()
+    const holders = this.#holderRecords()
+    // A client of a cluster sends a call without keys to any server. This key is in the store's
+    // slot.
+    if (this.keys.length === 0) this.#addKey(keys.root)
+    // CALL: time, periodLength, placeDuration, firstWindowId, cap, number, callsKeyAt, quotaCount,
+    // holderCount, settlementCount, requestCount, standingCount
+    const numbers = [
+      call.time ?? serverTime,
+      call.periodLength,
+      call.placeDuration,
+      call.firstWindowId,
+      cap,
+      call.number,
+      callsKeyAt,
+      this.#quotas.size,
+      this.#holders.size,
+      this.#settlementCount,
+      call.requests.length,
+      call.standings.length
+    ]
+    const records = new Float64Array(numbers.concat(quotas, holders, this.#asked))
+    this.parameters[0] = Buffer.from(records.buffer)
   }
 
-  /**
-   * Adds a settlement once for each period of what was held, and at least once. Returns how often.
-   */
+  /** Adds a settlement once for each period of what was held, and at least once. */
   #addSettlement ({
     counters,
     row,
@@ -72,93 +90,95 @@ export class DecideArguments {
     lessCount,
     lessHeld,
     once
-  }: Settlement): number {
+  }: Settlement): void {
     const quota = this.#quotaOf(counters, window)
     const rowAt = rowIn(quota, row)
-    if (once !== null) this.#onceKeys.push(this.#keys.once(once))
+    const onceKeyAt = once === null ? none : this.#addKey(this.#keys.once(once))
     const [first = [none, 0], ...others] = lessHeld
     const [period, held] = first
-    this.#numbers.push(
-      quota.position, rowAt, windowId, lessCount, held, period, Number(once !== null)
-    )
+    // SETTLEMENT: quotaAt, row, windowId, lessCount, lessHeld, settledPeriod, onceKeyAt
+    this.#asked.push(quota.position, rowAt, windowId, lessCount, held, period, onceKeyAt)
     for (const [otherPeriod, otherHeld] of others) {
-      this.#numbers.push(quota.position, rowAt, windowId, 0, otherHeld, otherPeriod, 0)
+      this.#asked.push(quota.position, rowAt, windowId, 0, otherHeld, otherPeriod, none)
     }
-    return 1 + others.length
+    this.#settlementCount += 1 + others.length
   }
 
   #addRequest ({ demands, place }: RequestOfCall): void {
     const hasPlaces = demands.some(({ window }) => window === null)
-    if (hasPlaces) this.#placeNames.push(place)
-    this.#numbers.push(demands.length, Number(hasPlaces))
+    const nameAt = hasPlaces ? this.#addName(place) : none
+    // REQUEST: size
+    this.#asked.push(demands.length)
     for (const demand of demands) {
-      const { limit, least, most, isEstimate, start, end } = demand
+      const { limit, least, most, isEstimate, start, end, window } = demand
       const unit = 1 + demands.findIndex((other) => other.unit === demand.unit)
-      this.#addPosition(demand)
-      this.#numbers.push(limit === unlimited ? Infinity : limit, least, most, unit)
-      this.#numbers.push(Number(isEstimate), start ?? none, end ?? none, keptUntilOf(demand))
+      // DEMAND: quotaAt, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil,
+      // placeNameAt
+      this.#addQuotaAndRow(demand)
+      this.#asked.push(limit === unlimited ? Infinity : limit, least, most, unit)
+      this.#asked.push(Number(isEstimate), start ?? none, end ?? none, keptUntilOf(demand))
+      this.#asked.push(window === null ? nameAt : none)
     }
   }
 
   #addStanding (demand: Demand): void {
-    this.#addPosition(demand)
-    this.#numbers.push(demand.start ?? none, demand.end ?? none)
+    // STANDING: quotaAt, row, starts, ends
+    this.#addQuotaAndRow(demand)
+    this.#asked.push(demand.start ?? none, demand.end ?? none)
   }
 
-  /** Adds the position of the demand's quota, and its row or the position of its holder. */
-  #addPosition (demand: Demand): void {
+  /** Adds quotaAt and row, which are `none` and the position of the holder for a place. */
+  #addQuotaAndRow (demand: Demand): void {
     const { counters, callerKey, window } = demand
     if (window === null) {
       const holder = this.#holderOf(demand)
       holder.isAsked = true
-      this.#numbers.push(none, holder.position)
+      this.#asked.push(none, holder.position)
       return
     }
     const quota = this.#quotaOf(counters, window)
-    this.#numbers.push(quota.position, rowIn(quota, storedName(callerKey)))
+    this.#asked.push(quota.position, rowIn(quota, storedName(callerKey)))
   }
 
-  /** A client of a cluster sends a call without keys to any server, and this one has its slot's. */
-  #allKeys ({ settlements, process }: Call): string[] {
-    const keys: string[] = []
-    for (const counters of this.#quotas.keys()) keys.push(this.#keys.counters(counters))
-    for (const counters of this.#concurrent.keys()) keys.push(this.#keys.holders(counters))
-    keys.push(...this.#holders.keys(), ...this.#onceKeys)
-    if (settlements.length > 0) keys.push(this.#keys.calls(process))
-    return keys.length === 0 ? [this.#keys.root] : keys
+  #quotaRecords (): number[] {
+    const records: number[] = []
+    for (const [counters, { window, rows, overflow }] of this.#quotas) {
+      const keyAt = this.#addKey(this.#keys.counters(counters))
+      const rowsAt = this.parameters.length
+      this.parameters.push(...rows.keys())
+      // QUOTA: keyAt, window, keep, rowsAt, rowCount, overflowRow
+      records.push(keyAt, window, counterRetention(window), rowsAt, rows.size, overflow)
+    }
+    return records
   }
 
-  #allNumbers (call: Call, settlementCount: number): Float64Array {
-    const numbers = [
-      call.time ?? serverTime,
-      call.periodLength,
-      call.placeDuration,
-      call.firstWindowId,
-      call.number,
-      this.#cap,
-      this.#quotas.size,
-      this.#concurrent.size,
-      this.#holders.size,
-      settlementCount,
-      call.requests.length,
-      call.standings.length
-    ]
-    for (const { window, rows, overflow } of this.#quotas.values()) {
-      numbers.push(window, counterRetention(window), rows.size, overflow)
+  #holderRecords (): number[] {
+    const records: number[] = []
+    const quotaKeys = new Map<string, number>()
+    for (const [key, { caller, freed, renewed, isAsked }] of this.#holders) {
+      const { counters, callerKey } = caller
+      const quotaKeyAt = quotaKeys.get(counters) ?? this.#addKey(this.#keys.holders(counters))
+      quotaKeys.set(counters, quotaKeyAt)
+      const keyAt = this.#addKey(key)
+      const callerAt = this.#addName(storedName(callerKey))
+      const freedAt = callerAt + 1
+      const renewedAt = freedAt + freed.length
+      this.parameters.push(...freed, ...renewed)
+      const lastAt = this.parameters.length
+      // HOLDER: keyAt, quotaKeyAt, callerAt, freedAt, renewedAt, lastAt, isAsked
+      records.push(keyAt, quotaKeyAt, callerAt, freedAt, renewedAt, lastAt, Number(isAsked))
     }
-    for (const { quota, freed, renewed, isAsked } of this.#holders.values()) {
-      numbers.push(quota, freed.length, renewed.length, Number(isAsked))
-    }
-    return new Float64Array(numbers.concat(this.#numbers))
+    return records
   }
 
-  #names (): string[] {
-    const names: string[] = []
-    for (const { rows } of this.#quotas.values()) names.push(...rows.keys())
-    for (const { caller, freed, renewed } of this.#holders.values()) {
-      names.push(storedName(caller.callerKey), ...freed, ...renewed)
-    }
-    return names.concat(this.#placeNames)
+  /** Returns the position of the key in KEYS. */
+  #addKey (key: string): number {
+    return this.keys.push(key)
+  }
+
+  /** Returns the position of the name in ARGV. */
+  #addName (name: string): number {
+    return this.parameters.push(name)
   }
 
   #quotaOf (counters: string, window: number): WindowedQuota {
@@ -180,12 +200,9 @@ export class DecideArguments {
     const key = this.#keys.places(caller)
     let holder = this.#holders.get(key)
     if (holder === undefined) {
-      const quota = this.#concurrent.get(caller.counters) ?? this.#concurrent.size + 1
-      this.#concurrent.set(caller.counters, quota)
       holder = {
         position: this.#holders.size + 1,
         caller,
-        quota,
         freed: [],
         renewed: [],
         isAsked: false

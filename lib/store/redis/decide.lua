@@ -3,16 +3,43 @@
 -- include layout.part.lua
 --
 -- It reads, decides and then writes, so that a server that refuses the first write, because it is
--- full or a replica, has changed nothing. No key is used any more after it may have become empty:
--- while its slot moves to another server of a cluster, it would be looked for there.
+-- full or a replica, has changed nothing. Only the number of the call is written before, and the
+-- next call has another one. No key is used any more after it may have become empty: while its slot
+-- moves to another server of a cluster, it would be looked for there.
 --
--- ARGV[1] has numbers of eight bytes, in the order in which they are read below. The other
--- arguments and KEYS are read in this order, in which arguments.ts writes them:
---   KEYS  for each quota with windows its counters; for each quota of concurrent requests its
---         holders, the callers with places; for each holder its places; for each settlement that is
---         applied once, its name; if there are settlements, the calls of the process
---   ARGV  for each quota with windows its rows; for each holder the caller, and the places that are
---         freed and renewed; for each request that takes places, their name
+-- ARGV[1] has records of numbers, which arguments.ts writes: first CALL, then as many of the others
+-- as it says, in this order. The DEMANDs of a request follow its REQUEST. A field that ends with
+-- `At` is a position: of a key in KEYS, of a name in ARGV, of a quota among the QUOTAs. It is 0 if
+-- there is none. The names of a quota's rows stand in ARGV after `rowsAt`; `row` is the number of
+-- one of them.
+
+-- time (negative for the server's), periodLength, placeDuration, firstWindowId, cap, number,
+-- callsKeyAt, quotaCount, holderCount, settlementCount, requestCount, standingCount
+local CALL = 'dddddddddddd'
+
+-- Of a quota with windows: keyAt, window, keep (how long a counter is kept), rowsAt, rowCount,
+-- overflowRow (0 without a cap)
+local QUOTA = 'dddddd'
+
+-- Of a caller with places: keyAt, quotaKeyAt (the holders of its quota), callerAt, freedAt,
+-- renewedAt, lastAt, isAsked (whether its places are counted). The places to free stand from
+-- `freedAt` on, and those to renew from `renewedAt` to `lastAt`.
+local HOLDER = 'ddddddd'
+
+-- quotaAt, row, windowId, lessCount, lessHeld, settledPeriod, onceKeyAt
+local SETTLEMENT = 'ddddddd'
+
+-- size (how many demands it has)
+local REQUEST = 'd'
+
+-- quotaAt, row, limit (infinite if it always has room), least, most, unit (the first demand of the
+-- request that has the same), isEstimate, starts, ends, keptUntil, placeNameAt. The three times are
+-- 0 without a time zone. For a place, quotaAt is 0, and row is the holder.
+local DEMAND = 'ddddddddddd'
+
+-- quotaAt, row, starts, ends, as those of a demand
+local STANDING = 'dddd'
+
 -- Returns numbers: the period; for each settlement that is applied once, 1 if it was, else 0; for
 -- each demand what was granted (-1 if it has no room), its count, and the id of its window; for
 -- each standing its count, or -1 if its window is over. A count is four numbers: what is counted;
@@ -21,14 +48,14 @@
 --
 -- Each function costs each call a thousand instructions, used or not, so there are few.
 local NUMBERS = ARGV[1]
-local MINUTE = 60000 -- how much longer than needed a key can stay, so that this is rarely set
-local DAY = 86400000 -- how long the number of a process's latest call with settlements is kept
+local KEY_SLACK = 60000 -- how much longer than needed a key can stay, so that this is rarely set
+local SHORTEST_MEMORY = 60000 -- how long a settlement that is applied once is remembered at least
+local CALL_MEMORY = '86400000' -- how long the number of a process's latest call is remembered
 local EXACT = 2 ^ 52 -- from here on, a client can round an integer, so it is returned as a text
 local format, max, min, unpackNumbers = string.format, math.max, math.min, struct.unpack
 
-local time, periodLength, placeDuration, nextWindowId, callNumber, cap, quotaCount,
-  concurrentCount, holderCount, settlementCount, requestCount, standingCount, at =
-  unpackNumbers('dddddddddddd', NUMBERS)
+local time, periodLength, placeDuration, nextWindowId, cap, callNumber, callsKeyAt, quotaCount,
+  holderCount, settlementCount, requestCount, standingCount, at = unpackNumbers(CALL, NUMBERS)
 local now = time < 0 and serverTime or time
 local period = math.floor(now / periodLength)
 -- Times are texts here, because a number costs a command twice as much.
@@ -36,7 +63,6 @@ local nowText, placesEnd = format('%d', now), format('%d', now + placeDuration)
 -- How many counters are looked at together, to find dead ones: many with a cap, since there a
 -- caller is counted on the overflow counter for as long as none is found.
 local lookedAt = cap < math.huge and 100 or 5
-local keyAt, nameAt = 0, 1 -- where what was read last stands in KEYS and ARGV
 
 -- include places.part.lua
 
@@ -55,88 +81,82 @@ end
 -- Read the counters of each quota. With a cap, the row of the overflow counter is among them
 -- (otherwise 0), and `free` is how many callers can get a counter, once the `dead` are removed.
 local quotas = {}
-for position = 1, quotaCount do
-  local window, keep, rowCount, overflowRow
-  window, keep, rowCount, overflowRow, at = unpackNumbers('dddd', NUMBERS, at)
-  local key = KEYS[position]
-  local counters = call('HMGET', key, unpack(ARGV, nameAt + 1, nameAt + rowCount))
+for quotaAt = 1, quotaCount do
+  local keyAt, window, keep, rowsAt, rowCount, overflowRow
+  keyAt, window, keep, rowsAt, rowCount, overflowRow, at = unpackNumbers(QUOTA, NUMBERS, at)
+  local key = KEYS[keyAt]
+  local counters = call('HMGET', key, unpack(ARGV, rowsAt + 1, rowsAt + rowCount))
   for row = 1, rowCount do
     counters[row] = readCounter(counters[row], now, period, window)
   end
-  local quota = { key = key, rowsAt = nameAt, window = window, keep = keep, counters = counters }
+  local quota = { key = key, rowsAt = rowsAt, window = window, keep = keep, counters = counters }
   local overflow = counters[overflowRow]
   if overflow then
     quota.overflow = overflow
     quota.free = cap - call('HLEN', key) + (overflow.state == NEW and 0 or 1)
     if quota.free <= 0 then
       local asked = {}
-      for row = 1, rowCount do asked[ARGV[nameAt + row]] = true end
+      for row = 1, rowCount do asked[ARGV[rowsAt + row]] = true end
       quota.dead = findDead(key, asked)
       quota.free = quota.free + #quota.dead
     end
   end
-  quotas[position] = quota
-  nameAt = nameAt + rowCount
+  quotas[quotaAt] = quota
 end
 
-keyAt = quotaCount
-
--- Read the places: of each quota of concurrent requests its holders, and of each holder its places.
+-- Read the places of each holder. What is written for its quota is collected in a command, too.
 local concurrent, holders, placeCounters = {}, {}, {}
-for position = 1, concurrentCount do
-  keyAt = keyAt + 1
-  concurrent[position] = { 'ZADD', KEYS[keyAt] }
-end
-for position = 1, holderCount do
-  local concurrentAt, freedCount, renewedCount, isAsked
-  concurrentAt, freedCount, renewedCount, isAsked, at = unpackNumbers('dddd', NUMBERS, at)
-  keyAt = keyAt + 1
-  local key, caller = KEYS[keyAt], ARGV[nameAt + 1]
-  local freedAt = nameAt + 2
-  local renewedAt = freedAt + freedCount
-  nameAt = renewedAt + renewedCount - 1
+for holderAt = 1, holderCount do
+  local keyAt, quotaKeyAt, callerAt, freedAt, renewedAt, lastAt, isAsked
+  keyAt, quotaKeyAt, callerAt, freedAt, renewedAt, lastAt, isAsked, at =
+    unpackNumbers(HOLDER, NUMBERS, at)
+  local key, ofQuota = KEYS[keyAt], concurrent[quotaKeyAt] or { 'ZADD', KEYS[quotaKeyAt] }
+  concurrent[quotaKeyAt] = ofQuota
   local kept, gone = { 'ZADD', key }, { 'ZREM', key, unpack(ARGV, freedAt, renewedAt - 1) }
-  for name = renewedAt, nameAt do prolong(kept, ARGV[name]) end
-  local count = isAsked == 1 and countPlaces(key, kept, gone, freedAt, renewedAt, nameAt) or 0
-  holders[position] = {
-    key = key, caller = caller, kept = kept, gone = gone, ofQuota = concurrent[concurrentAt]
+  for nameAt = renewedAt, lastAt do prolong(kept, ARGV[nameAt]) end
+  local count = isAsked == 1 and countPlaces(key, kept, gone, freedAt, renewedAt, lastAt) or 0
+  holders[holderAt] = {
+    key = key, caller = ARGV[callerAt], kept = kept, gone = gone, ofQuota = ofQuota
   }
-  placeCounters[position] = {
+  placeCounters[holderAt] = {
     count = count, held = count, heldBefore = 0, ends = now + placeDuration, id = 0, state = READ
   }
 end
--- The quota of a place has the position 0, and the holder as its row.
+-- Places have a quota of their own, whose rows are the holders. It is not written like the others.
 quotas[0] = { counters = placeCounters }
 
--- A client sends a call again if its reply is lost with the connection. What it settles is applied
--- once, because it is skipped unless the call has a higher number than those before of its process.
-local callsKey, numberText, callName, isHigher = KEYS[#KEYS], format('%d', callNumber)
-if settlementCount > 0 then
-  isHigher = callNumber > (tonumber(call('GET', callsKey)) or 0)
+-- Some clients send a call again if its reply is lost with the connection. It settles once, because
+-- a call settles only if its number is higher than those of its process before. The first command
+-- does two things in one, and the rare other one takes that back.
+local callsKey, callName, isHigher = KEYS[callsKeyAt]
+if callsKey then
+  local numberText = format('%d', callNumber)
+  local latest = call('SET', callsKey, numberText, 'PX', CALL_MEMORY, 'GET')
+  isHigher = callNumber > (tonumber(latest) or 0)
+  if not isHigher then call('SET', callsKey, latest, 'PX', CALL_MEMORY) end
   callName = callsKey .. ' ' .. numberText
 end
 
--- Settle: only the window that has counted changes, and what is held of the `settled` period.
+-- Settle: only the window that has counted changes, and what is held of the settled period.
 local reply, remembered = { period }, {}
 for _ = 1, settlementCount do
-  local position, row, windowId, lessCount, lessHeld, settled, isOnce
-  position, row, windowId, lessCount, lessHeld, settled, isOnce, at =
-    unpackNumbers('ddddddd', NUMBERS, at)
-  local quota = quotas[position]
-  local counter = quota.counters[row]
+  local quotaAt, row, windowId, lessCount, lessHeld, settledPeriod, onceKeyAt
+  quotaAt, row, windowId, lessCount, lessHeld, settledPeriod, onceKeyAt, at =
+    unpackNumbers(SETTLEMENT, NUMBERS, at)
+  local counter = quotas[quotaAt].counters[row]
   local isApplied = isHigher and counter.id == windowId
-  if isOnce == 1 then
-    keyAt = keyAt + 1
-    local key, isOpen = KEYS[keyAt], counter.ends > (counter.isZoned and serverTime or now)
+  if onceKeyAt > 0 then
+    local key, isOpen = KEYS[onceKeyAt], counter.ends > (counter.isZoned and serverTime or now)
     local appliedBy = remembered[key] or call('GET', key)
     isApplied = isApplied and isOpen and not appliedBy
     local isFirst = isApplied or appliedBy == callName
-    if isFirst then remembered[key] = max(MINUTE, counter.deadFrom - now) end
+    if isFirst then remembered[key] = max(SHORTEST_MEMORY, counter.deadFrom - now) end
     reply[#reply + 1] = isFirst and 1 or 0
   end
   if isApplied then
     counter.count = max(0, counter.count - lessCount)
-    local heldField = settled == period and 'held' or settled == period - 1 and 'heldBefore'
+    local heldField = settledPeriod == period and 'held' or
+      settledPeriod == period - 1 and 'heldBefore'
     if heldField then counter[heldField] = max(0, counter[heldField] - lessHeld) end
     counter.state = max(counter.state, CHANGED)
   end
@@ -179,44 +199,38 @@ local function addCount (quota, counter)
   reply[last + 4] = counter == quota.overflow and 1 or 0
 end
 
--- Decide on the requests: first whether all demands have room, then what is granted. A limit that
--- always has room is infinite.
-local leastOfUnit = {}
+-- Decide on the requests: first whether all demands have room, then what is granted.
+local leastOfUnit, demands = {}, {}
 for _ = 1, requestCount do
-  local size, hasPlaces
-  size, hasPlaces, at = unpackNumbers('dd', NUMBERS, at)
-  local firstAt, isAdmitted = at, true
+  local size
+  size, at = unpackNumbers(REQUEST, NUMBERS, at)
+  local isAdmitted = true
   for index = 1, size do
-    local position, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil
-    position, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil, at =
-      unpackNumbers('dddddddddd', NUMBERS, at)
-    local quota = quotas[position]
+    local quotaAt, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil, placeNameAt
+    quotaAt, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil, placeNameAt, at =
+      unpackNumbers(DEMAND, NUMBERS, at)
+    local quota = quotas[quotaAt]
     local counter = counterOf(quota, row)
     if isOver(counter, starts, ends) then open(quota, counter, ends, keptUntil) end
     local room = limit - counter.count
-    if room < least or room < 1 then isAdmitted = false end
+    local hasRoom = room >= least and room >= 1
+    if not hasRoom then isAdmitted = false end
     -- What the demands of one unit would be granted alone bounds each of them. A unit is the
     -- position of its first demand.
     local alone = room < most and room or most
     if unit == index or alone < leastOfUnit[unit] then leastOfUnit[unit] = alone end
+    demands[index] = { quota, counter, row, hasRoom, least, unit, isEstimate, placeNameAt }
   end
-  nameAt = nameAt + hasPlaces
-  at = firstAt
-  for _ = 1, size do
-    local position, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil
-    position, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil, at =
-      unpackNumbers('dddddddddd', NUMBERS, at)
-    local quota = quotas[position]
-    local counter = counterOf(quota, row)
-    local room, granted = limit - counter.count, 0
+  for index = 1, size do
+    local quota, counter, row, hasRoom, least, unit, isEstimate, placeNameAt =
+      unpack(demands[index])
+    local granted = hasRoom and 0 or -1
     if isAdmitted then
       granted = leastOfUnit[unit] > least and leastOfUnit[unit] or least
       counter.count = min(counter.count + granted, UNLIMITED)
       if isEstimate == 1 then counter.held = min(counter.held + granted, UNLIMITED) end
       if counter.state == READ then counter.state = CHANGED end
-      if position == 0 then prolong(holders[row].kept, ARGV[nameAt]) end
-    elseif room < least or room < 1 then
-      granted = -1
+      if placeNameAt > 0 then prolong(holders[row].kept, ARGV[placeNameAt]) end
     end
     reply[#reply + 1] = granted < EXACT and granted or format('%d', granted)
     addCount(quota, counter)
@@ -224,11 +238,11 @@ for _ = 1, requestCount do
   end
 end
 
--- Read the standings, which are demands of which only these numbers are needed.
+-- Read the standings.
 for _ = 1, standingCount do
-  local position, row, starts, ends
-  position, row, starts, ends, at = unpackNumbers('dddd', NUMBERS, at)
-  local quota = quotas[position]
+  local quotaAt, row, starts, ends
+  quotaAt, row, starts, ends, at = unpackNumbers(STANDING, NUMBERS, at)
+  local quota = quotas[quotaAt]
   local counter = counterOf(quota, row)
   if isOver(counter, starts, ends) then reply[#reply + 1] = -1
   else addCount(quota, counter) end
@@ -249,7 +263,7 @@ for _, quota in ipairs(quotas) do
   end
   if last > 2 then call(unpack(command)) end
   if keepFor > 0 then
-    if call('PTTL', key) < keepFor then call('PEXPIRE', key, keepFor + MINUTE) end
+    if call('PTTL', key) < keepFor then call('PEXPIRE', key, keepFor + KEY_SLACK) end
     -- Removes dead counters as Redis removes expired keys: goes on while most of those drawn are
     -- dead.
     local dead = quota.dead or {}
@@ -261,7 +275,6 @@ for _, quota in ipairs(quotas) do
     if #dead > 0 then call('HDEL', key, unpack(dead)) end
   end
 end
-if isHigher then call('SET', callsKey, numberText, 'PX', DAY) end
 for key, keepFor in pairs(remembered) do call('SET', key, callName, 'PX', keepFor) end
 
 -- Write the places, then their holders, who stay there until the latest place would have ended.
@@ -273,7 +286,7 @@ for _, holder in ipairs(holders) do
   end
   if #holder.gone > 2 then call(unpack(holder.gone)) end
 end
-for _, kept in ipairs(concurrent) do
+for _, kept in pairs(concurrent) do
   if #kept > 2 then
     local key = kept[2]
     call(unpack(kept))

@@ -2,8 +2,8 @@
 -- write.
 -- include layout.part.lua
 --
--- KEYS: the counters of the quota; its holders, which have or had places. A quota has one of the two.
--- The places of each holder are in further keys: that of the holders, a space, and the caller.
+-- KEYS: the counters of the quota; its holders, which have or had places. A quota has one of the
+-- two. The places of each holder are in further keys: that of the holders, a space, and the caller.
 -- ARGV: the cursor, 0 for the first page; the time of the store's own clock, negative for the
 -- server's; and the row of the overflow counter.
 --

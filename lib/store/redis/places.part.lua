@@ -1,6 +1,7 @@
 -- How decide.lua reads places. A place lasts until its time in the places of its holder. What is to
 -- be written is collected in commands: `kept` last from now on, whether they are there or not, and
--- `gone` are removed.
+-- `gone` are removed. Uses `now`, `nowText` and `placesEnd` of decide.lua, and `call` and `PAGE` of
+-- layout.part.lua.
 local removable = PAGE -- how many that have ended a call removes, at most
 
 local function prolong (kept, name)

@@ -2,7 +2,7 @@ import { required } from '../../required.js'
 import { haveRoom, settled } from '../side-by-side.js'
 import type { Acquisition, Acquisitions, Demand, QuotaCount } from '../store.js'
 import { Batch, contentOf, placesOf, type SentCall } from './batch.js'
-import type { NamedPlace, Reply, RequestOfCall, Settlement } from './driver.js'
+import type { NamedPlace, QuotaCaller, Reply, RequestOfCall, Settlement } from './driver.js'
 import type { DutyResult } from './duties.js'
 import { GivenBack, type GivenBackLimits } from './given-back.js'
 import { HeldPlaces, placeDuration } from './held-places.js'
@@ -68,7 +68,7 @@ export class CallQueue {
   readonly #asked = new QueuedRequests()
   #state: ServerState = 'working'
   #underWay: SentCall | null = null
-  // Ages.
+  // The ages at which the latest reply came, and at which what was given back was last checked.
   #answeredAt = 0
   #expiredAt = 0
 
@@ -262,23 +262,34 @@ export class CallQueue {
   #moveDutiesOf (demands: readonly Demand[], batch: Batch, now: number): boolean {
     const endedAt = now - placeDuration
     if (this.#givenBack.isEmpty && !this.#places.hasNotRenewedSince(endedAt)) return true
-    const { mostDemands } = this.#options
     let hasAll = true
     for (const demand of demands) {
-      for (const counter of countersOf(demand)) {
-        this.#givenBack.moveOf(counter, batch, this.#limits(mostDemands))
-        if (this.#givenBack.has(counter)) hasAll = false
-      }
-      if (demand.window !== null) continue
-      // After a stall or an outage, others may have taken places that this process still holds. It
-      // renews them before it takes more. One more than fit shows that not all do.
-      const ended = this.#places.notRenewedSinceOf(demand, endedAt, mostDemands + 1)
-      for (const place of ended) {
-        if (batch.renewed.size < mostDemands) batch.renewed.add(place)
-        else if (!batch.renewed.has(place)) hasAll = false
-      }
+      if (!this.#moveGivenBackIn(demand, batch)) hasAll = false
+      if (demand.window === null && !this.#moveEndedOf(demand, batch, endedAt)) hasAll = false
     }
     return hasAll
+  }
+
+  /** Moves what was given back in the demand's counters. Returns whether that is all. */
+  #moveGivenBackIn (demand: Demand, batch: Batch): boolean {
+    for (const counter of countersOf(demand)) {
+      this.#givenBack.moveOf(counter, batch, this.#limits(this.#options.mostDemands))
+    }
+    return !this.hasGivenBackIn(demand)
+  }
+
+  /**
+   * Renews the caller's places that have ended, before it takes more: after a stall or an outage,
+   * others may have taken them. Returns whether that is all.
+   */
+  #moveEndedOf (caller: QuotaCaller, batch: Batch, endedAt: number): boolean {
+    const { mostDemands } = this.#options
+    // One more than fit shows that not all do.
+    for (const place of this.#places.notRenewedSinceOf(caller, endedAt, mostDemands + 1)) {
+      if (batch.renewed.size < mostDemands) batch.renewed.add(place)
+      else if (!batch.renewed.has(place)) return false
+    }
+    return true
   }
 
   #limits (most: number): GivenBackLimits {
