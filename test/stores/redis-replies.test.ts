@@ -29,6 +29,7 @@ t.test(
     const used = [...new Set([...calls, ...built])].sort()
     t.same(used, [
       'EXISTS',
+      'GET',
       'HDEL',
       'HEXISTS',
       'HLEN',
