@@ -122,7 +122,7 @@ function areToolsOfClient (tools: unknown): boolean {
   return Array.isArray(tools) && tools.every(isToolOfClient)
 }
 
-/** Whether a tool is defined in the request, so that the server runs none and adds no text. */
+/** Whether a tool is defined in the request: the client runs it, and the server adds no result. */
 function isToolOfClient (tool: unknown): boolean {
   if (!isObject(tool)) return false
   const type = propertyOf(tool, 'type')

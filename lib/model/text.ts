@@ -1,4 +1,3 @@
-import { entriesOf } from '../option-checks.js'
 import { propertyOf } from './counts.js'
 import { isForeign, isLabel } from './envelope-names.js'
 
@@ -68,7 +67,8 @@ export class TextCounter {
   read (chunk: object): number {
     const type = propertyOf(chunk, 'type') ?? propertyOf(chunk, 'event_type')
     const bytes = isAudio(type) ? 0 : bytesIn(chunk)
-    this.#addRepeated(wholeTextName, bytesOf(wholeTextName, propertyOf(chunk, wholeTextName)))
+    const wholeBytes = bytesOf(wholeTextName, chunk)
+    if (wholeBytes > 0) this.#addRepeated(wholeTextName, wholeBytes)
     if (typeof type === 'string' && repetition.test(type)) {
       this.#addRepeated(type, bytes)
       return 0
@@ -107,26 +107,31 @@ function bytesIn (value: object): number {
   if (typeof type === 'string' && notWritten.test(type)) return 0
   let bytes = 0
   let bytesOfReasoning = 0
-  for (const [name, property] of entriesOf(value)) {
-    if (isForeign(name, value) || isRepeated(name, value) || name === wholeTextName) continue
-    const bytesOfProperty = bytesOf(name, property)
+  for (const name of Object.keys(value)) {
+    if (name === wholeTextName) continue
+    const bytesOfProperty = bytesOf(name, value)
     if (!reasoningNames.has(name)) bytes += bytesOfProperty
     else bytesOfReasoning = Math.max(bytesOfReasoning, bytesOfProperty)
   }
   return bytes + bytesOfReasoning
 }
 
-function isRepeated (name: string, holder: object): boolean {
-  const other = repeatedNames.get(name)
-  return other !== undefined && propertyOf(holder, other) != null
-}
-
-function bytesOf (name: string, property: unknown): number {
-  if (typeof property === 'string') return isLabel(name) ? 0 : Buffer.byteLength(property)
-  if (typeof property !== 'object' || property === null) return 0
+/** Returns the bytes of text that an object has under a name. */
+function bytesOf (name: string, holder: object): number {
+  const property = propertyOf(holder, name)
+  const isString = typeof property === 'string'
+  // First the numbers, of which chunks have many.
+  if (!isString && (typeof property !== 'object' || property === null)) return 0
+  if (isForeign(name, holder) || isRepeated(name, holder)) return 0
+  if (isString) return isLabel(name) ? 0 : Buffer.byteLength(property)
   if (argumentNames.has(name)) return bytesOfArguments(property)
   // Sound is encoded, and what it says stands beside.
   return bytesIn(name === 'audio' ? { ...property, data: null } : property)
+}
+
+function isRepeated (name: string, holder: object): boolean {
+  const other = repeatedNames.get(name)
+  return other !== undefined && propertyOf(holder, other) != null
 }
 
 function bytesInAll (values: readonly unknown[]): number {

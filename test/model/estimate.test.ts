@@ -21,6 +21,7 @@ const texts: [form: string, body: object, output: number][] = [
   ['several answers', { messages: question, max_tokens: 5, n: 3 }, 15],
   ['several answers without a maximum', { messages: question, n: 3 }, 3_000],
   ['a maximum and answers that are null', { messages: question, max_tokens: null, n: null }, 1_000],
+  ['tools and images that are null', { messages: question, tools: null, images: null }, 1_000],
   ['no answer', { messages: question, n: 0 }, 1_000],
   [
     'OpenAI chat, with tools and their results',

@@ -87,7 +87,8 @@ export class ResumedHolding implements Reportable {
     const { name, counters, store, longestWindow: window } = this.#quota
     const { callerKey, unit, start, end } = this.#handed
     const reference = unit === 'requests' ? null : (this.#requester.reference ?? '')
-    // The window of the admission is open, or nothing would have been settled.
+    // The window of the admission is open, or nothing would have been settled; if only the reply
+    // was lost, it can have ended since.
     const counter = { counters, callerKey, window, start, end, unit, reference }
     try {
       await acquireBeyond(store, counter, amount)
