@@ -61,8 +61,8 @@ class MeteredBody extends Readable {
   readonly #source: Source
   readonly #reader = new BodyReader()
   readonly #onEnd: (end: BodyEnd) => void
-  /** What it is piped to and ends. */
-  readonly #destinations = new Set<NodeJS.WritableStream>()
+  /** What it is piped to, and whether it ends that. */
+  readonly #destinations = new Map<NodeJS.WritableStream, boolean>()
   #hasEnded = false
 
   constructor (body: ModelBody, onEnd: (end: BodyEnd) => void) {
@@ -85,10 +85,13 @@ class MeteredBody extends Readable {
     options?: { readonly end?: boolean | undefined }
   ): Destination {
     super.pipe(destination, options)
-    if (options?.end !== false) this.#destinations.add(destination)
+    this.#destinations.set(destination, options?.end !== false)
     const forget = finished(destination, { readable: false, error: false }, () => {
       this.unpipe(destination)
-      if (this.listenerCount('data') + this.listenerCount('readable') === 0) this.destroy()
+      // A host that goes on reading on purpose has resumed this stream by then.
+      process.nextTick(() => {
+        if (!this.#isRead) this.destroy()
+      })
     })
     this.once('close', forget)
     if (this.errored !== null) this.#breakOff()
@@ -99,6 +102,12 @@ class MeteredBody extends Readable {
     if (destination === undefined) this.#destinations.clear()
     else this.#destinations.delete(destination)
     return super.unpipe(destination)
+  }
+
+  /** Whether somebody reads it. A stream of Node.js pauses when its last destination has closed. */
+  get #isRead (): boolean {
+    if (this.#destinations.size > 0 || this.readableFlowing === true) return true
+    return this.listenerCount('readable') > 0
   }
 
   // Functions of the promise instead of an async function, which would take a third more time for
@@ -156,9 +165,8 @@ class MeteredBody extends Readable {
   /** Destroys what it is piped to if nobody else gets its error, because that would never end. */
   #breakOff (): void {
     if (this.listeners('error').some((listener) => listener !== ignoreError)) return
-    for (const destination of this.#destinations) {
-      if (!('destroy' in destination)) continue
-      if (typeof destination.destroy === 'function') destination.destroy()
+    for (const [destination, isEnded] of this.#destinations) {
+      if (isEnded) destroyDestination(destination)
     }
   }
 
@@ -170,6 +178,10 @@ class MeteredBody extends Readable {
 }
 
 function ignoreError (): void {}
+
+function destroyDestination (destination: NodeJS.WritableStream): void {
+  if ('destroy' in destination && typeof destination.destroy === 'function') destination.destroy()
+}
 
 /** What a source returns: its next bytes, or that there are no more. */
 interface Part {

@@ -355,6 +355,30 @@ t.test('a meter that is piped twice goes on until both destinations have closed'
   t.strictSame(await counts(), [600, 6_000])
 })
 
+const otherReaders: [what: string, read: (stream: Readable) => unknown, goesOn: boolean][] = [
+  ['cancels its source', () => {}, false],
+  ['cancels its source, even if somebody looks on', (stream) => stream.on('data', () => {}), false],
+  ['goes on if the host resumes it', (stream) => stream.resume(), true],
+  ['goes on if the host reads it', (stream) => buffer(stream), true]
+]
+
+for (const [what, read, goesOn] of otherReaders) {
+  t.test(`a meter whose destination has closed ${what}`, async (t) => {
+    const { permit } = await createMeter()
+    const source = new Readable({ read () {} })
+    const stream = permit.meter(source)
+    const response = stream.pipe(new PassThrough())
+    response.once('close', () => read(stream))
+    response.destroy()
+    await once(response, 'close')
+    await setImmediate()
+    t.equal(source.destroyed, !goesOn)
+    source.push(null)
+    await until('the stream is closed', () => stream.closed)
+    t.equal(stream.readableEnded, goesOn)
+  })
+}
+
 const ownEnds: [destination: string, pipe: (stream: Readable, to: PassThrough) => unknown][] = [
   ['that does not end with it', (stream, to) => stream.pipe(to, { end: false })],
   ['that was unpiped', (stream, to) => stream.pipe(to) && stream.unpipe(to)],
