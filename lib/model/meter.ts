@@ -61,13 +61,53 @@ class MeteredBody extends Readable {
   readonly #source: Source
   readonly #reader = new BodyReader()
   readonly #onEnd: (end: BodyEnd) => void
+  /** What it is piped to, and whether it ends that. */
+  readonly #destinations = new Map<NodeJS.WritableStream, boolean>()
   #hasEnded = false
 
   constructor (body: ModelBody, onEnd: (end: BodyEnd) => void) {
     super()
     this.#source = sourceOf(body)
     this.#onEnd = onEnd
+    // The source can fail before anybody listens, for example during an `onSend` hook: the error
+    // must not end the process. Whoever reads the stream later still gets it.
+    this.on('error', ignoreError)
     this.#source.onFailure(this.#fail)
+  }
+
+  /**
+   * As `pipe` of any stream, but for what others leave to `pipeline`. If the destination closes,
+   * this stream is destroyed unless somebody else reads it. If this stream fails and nobody listens
+   * for its error, the destination is destroyed.
+   */
+  override pipe<Destination extends NodeJS.WritableStream>(
+    destination: Destination,
+    options?: { readonly end?: boolean | undefined }
+  ): Destination {
+    super.pipe(destination, options)
+    this.#destinations.set(destination, options?.end !== false)
+    const forget = finished(destination, { readable: false, error: false }, () => {
+      this.unpipe(destination)
+      // A host that goes on reading on purpose has resumed this stream by then.
+      process.nextTick(() => {
+        if (!this.#isRead) this.destroy()
+      })
+    })
+    this.once('close', forget)
+    if (this.errored !== null) this.#breakOff()
+    return destination
+  }
+
+  override unpipe (destination?: NodeJS.WritableStream): this {
+    if (destination === undefined) this.#destinations.clear()
+    else this.#destinations.delete(destination)
+    return super.unpipe(destination)
+  }
+
+  /** Whether somebody reads it. A stream of Node.js pauses when its last destination has closed. */
+  get #isRead (): boolean {
+    if (this.#destinations.size > 0 || this.readableFlowing === true) return true
+    return this.listenerCount('readable') > 0
   }
 
   // Functions of the promise instead of an async function, which would take a third more time for
@@ -119,6 +159,15 @@ class MeteredBody extends Readable {
     this.#end('source')
     this.#source.cancel(error)
     this.destroy(error instanceof Error ? error : new Error('the body failed', { cause: error }))
+    this.#breakOff()
+  }
+
+  /** Destroys what it is piped to if nobody else gets its error, because that would never end. */
+  #breakOff (): void {
+    if (this.listeners('error').some((listener) => listener !== ignoreError)) return
+    for (const [destination, isEnded] of this.#destinations) {
+      if (isEnded) destroyDestination(destination)
+    }
   }
 
   #end (by: BodyEnd['by']): void {
@@ -126,6 +175,12 @@ class MeteredBody extends Readable {
     const { usage, textBytes, model, isComplete, isReadable } = this.#reader
     this.#onEnd({ usage, textBytes, model, isComplete, by, isReadable })
   }
+}
+
+function ignoreError (): void {}
+
+function destroyDestination (destination: NodeJS.WritableStream): void {
+  if ('destroy' in destination && typeof destination.destroy === 'function') destination.destroy()
 }
 
 /** What a source returns: its next bytes, or that there are no more. */

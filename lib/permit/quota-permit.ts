@@ -62,7 +62,9 @@ export interface QuotaPermit extends AsyncDisposable {
   /**
    * Passes the response of a model on, byte for byte and with back-pressure, and charges its usage:
    * server-sent events, lines of JSON, a JSON array as Gemini streams it, or one JSON object of at
-   * most 16 MiB. If the stream is destroyed, the source is cancelled.
+   * most 16 MiB. If the stream is destroyed, or if what it is piped to closes and nobody else reads
+   * it, the source is cancelled. Connect it through further streams with `pipeline` of
+   * `node:stream`, because their own `pipe` does not pass on that a stream has closed or failed.
    *
    * If the body ended as its API ends one, its usage is charged. Otherwise, if none is stated, if
    * it is cut off, or if the receiver leaves, the request counts the greatest of what it was

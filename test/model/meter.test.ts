@@ -1,7 +1,9 @@
 // docs/rules.md, "Settlements": what a request counts whose response passes through a meter.
+import { once } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
-import { Readable } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
+import { finished as finishedStream, pipeline } from 'node:stream/promises'
 import { gzipSync } from 'node:zlib'
 import Fastify from 'fastify'
 import t from 'tap'
@@ -317,6 +319,83 @@ for (const kind of ['a web stream', 'a stream of Node.js']) {
     t.strictSame(errors.map(({ message }) => message), ['the time limit'])
     await permit.end()
     t.strictSame(await counts(), [600, 6_000])
+  })
+}
+
+const laterReaders: [how: string, read: (stream: Readable) => Promise<unknown>][] = [
+  ['pipeline', async (stream) => await pipeline(stream, new PassThrough().resume())],
+  ['for await', async (stream) => await buffer(stream)],
+  ['finished', async (stream) => await finishedStream(stream)]
+]
+
+for (const [how, read] of laterReaders) {
+  t.test(`a source that has failed before anybody listens gives ${how} its error`, async (t) => {
+    const { permit } = await createMeter()
+    const source = new Readable({ read () {} })
+    const stream = permit.meter(source)
+    source.destroy(new Error('the time limit'))
+    await until('the stream is destroyed', () => stream.destroyed)
+    await t.rejects(read(stream), { message: 'the time limit' })
+  })
+}
+
+t.test('a meter that is piped twice goes on until both destinations have closed', async (t) => {
+  const { permit, counts } = await createMeter()
+  const source = new Readable({ read () {} })
+  const stream = permit.meter(source)
+  const response = stream.pipe(new PassThrough())
+  const file = stream.pipe(new PassThrough())
+  response.destroy()
+  await once(response, 'close')
+  source.push(chat(longText))
+  await once(file, 'data')
+  file.destroy()
+  await until('the source is cancelled', () => source.destroyed)
+  await permit.end()
+  t.strictSame(await counts(), [600, 6_000])
+})
+
+const otherReaders: [what: string, read: (stream: Readable) => unknown, goesOn: boolean][] = [
+  ['cancels its source', () => {}, false],
+  ['cancels its source, even if somebody looks on', (stream) => stream.on('data', () => {}), false],
+  ['goes on if the host resumes it', (stream) => stream.resume(), true],
+  ['goes on if the host reads it', (stream) => buffer(stream), true]
+]
+
+for (const [what, read, goesOn] of otherReaders) {
+  t.test(`a meter whose destination has closed ${what}`, async (t) => {
+    const { permit } = await createMeter()
+    const source = new Readable({ read () {} })
+    const stream = permit.meter(source)
+    const response = stream.pipe(new PassThrough())
+    response.once('close', () => read(stream))
+    response.destroy()
+    await once(response, 'close')
+    await setImmediate()
+    t.equal(source.destroyed, !goesOn)
+    source.push(null)
+    await until('the stream is closed', () => stream.closed)
+    t.equal(stream.readableEnded, goesOn)
+  })
+}
+
+const ownEnds: [destination: string, pipe: (stream: Readable, to: PassThrough) => unknown][] = [
+  ['that does not end with it', (stream, to) => stream.pipe(to, { end: false })],
+  ['that was unpiped', (stream, to) => stream.pipe(to) && stream.unpipe(to)],
+  ['that was unpiped with all others', (stream, to) => stream.pipe(to) && stream.unpipe()],
+  ['whose host handles the error', (stream, to) => stream.on('error', () => {}).pipe(to)]
+]
+
+for (const [destination, pipe] of ownEnds) {
+  t.test(`a source that fails destroys no destination ${destination}`, async (t) => {
+    const { permit } = await createMeter()
+    const source = new Readable({ read () {} })
+    const stream = permit.meter(source)
+    const to = new PassThrough()
+    pipe(stream, to)
+    source.destroy(new Error('reset'))
+    await until('the stream is closed', () => stream.closed)
+    t.notOk(to.destroyed)
   })
 }
 

@@ -1,5 +1,6 @@
 // docs/rules.md, "Waiting": what a request waits for, how long, and how its wait ends. In virtual
 // time. Who is next is in line.test.ts, and callers who leave are in leaving.test.ts.
+import { getEventListeners } from 'node:events'
 import { PassThrough } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyReply } from 'fastify'
@@ -577,6 +578,24 @@ t.test('a signal ends a wait with its reason, and counts nothing', async (t) => 
   await permit.end()
   t.match(await host.store.peek?.(placeOf('service')), { count: 0 })
   t.equal(host.decisions.length, 1)
+})
+
+t.test('waits that share a signal share one listener, which goes with the last one', async (t) => {
+  const { app, waiting } = await createWaitingServer(t, { slots: slots(1, 1000) })
+  const first = await app.quotaAcquire({ slots: service() }, 'slots')
+  const stopped = new AbortController()
+  const { signal } = stopped
+  const acquire = () => app.quotaAcquire({ slots: service() }, 'slots', { signal })
+  const one = acquire()
+  const others = Array.from({ length: 11 }, acquire)
+  await until('all wait', () => waiting() === 12)
+  t.equal(getEventListeners(signal, 'abort').length, 1)
+  await first.end()
+  const admitted = await one
+  stopped.abort()
+  for (const each of others) await t.rejects(each, { name: 'AbortError' })
+  await admitted.end()
+  t.equal(getEventListeners(signal, 'abort').length, 0)
 })
 
 t.test('a signal that is aborted while the store is first asked ends the wait', async (t) => {

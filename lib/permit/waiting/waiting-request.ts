@@ -6,6 +6,7 @@ import { settled } from '../../store/side-by-side.js'
 import type { QuotaCount, QuotaStore } from '../../store/store.js'
 import { ask, giveBack } from '../ask.js'
 import { refusalAmong } from '../decide.js'
+import { forgetAborted, whenAborted } from './abort.js'
 import type { Waiting } from './line.js'
 import { prepare } from '../prepare.js'
 import type { QuotaOfRequest } from '../quota-of-request.js'
@@ -95,7 +96,7 @@ class WaitingRequest implements Waiting, EndsWithResponse {
     if (this.#hasEnded) return
     if (server.closing.hasBegun) return this.close()
     if (signal?.aborted === true) return this.#abandon()
-    signal?.addEventListener('abort', this.#abandon)
+    if (signal !== undefined) whenAborted(signal, this.#abandon)
     response?.endWithResponse(this)
   }
 
@@ -253,7 +254,7 @@ class WaitingRequest implements Waiting, EndsWithResponse {
     timers.clearTimeout(this.#timer)
     const { response, signal } = this.#requester
     response?.forget(this)
-    signal?.removeEventListener('abort', this.#abandon)
+    if (signal !== undefined) forgetAborted(signal, this.#abandon)
     this.#refusing.quota.lines?.leave(this)
     this.#publish(this.#refusing, -1, this.#elapsed / 1000)
   }
