@@ -9,7 +9,7 @@ import { modelNames } from './model-name.js'
 //
 // - Only the values of properties can differ, and no name: `variableAt`.
 // - Of these, only strings and digits. An end that is stated as `true` cannot differ.
-// - No string that a rule of another file compares with something: `meaningfulNames`.
+// - No string and no digits that a rule of another file compares: `meaningfulNames`.
 // - The texts among them must be all that counted in the two chunks that were parsed. So nothing
 //   that counts in another way, such as the arguments of a tool or a text that is stated twice, can
 //   differ.
@@ -32,11 +32,12 @@ const longest = 4096
 const values = /("(?:[^"\\]|\\.)*"|\d+)/
 
 /**
- * Names of the strings that rules compare: those of an end (`Ending`), of the name of the
- * model (`modelOf`), and of what is text (`TextCounter`). A rule that compares another string needs
+ * Names of the strings and digits that rules compare: those of an end (`Ending`), of the name of
+ * the model (`modelOf`), and of what is text (`TextCounter`). A rule that compares another needs
  * its name here.
  */
 const meaningfulNames = new Set([
+  'index',
   'type',
   'event_type',
   'object',
@@ -143,10 +144,10 @@ export class LearnedShape {
 /** Returns what differs; null if it can have a meaning. */
 function variableAt (parts: readonly string[], index: number): Variable | null {
   const [name, colon, part] = parts.slice(index - 2, index + 1)
+  const property = colon?.trim() === ':' ? name?.slice(1, -1) : undefined
+  if (property !== undefined && meaningfulNames.has(property)) return null
   if (part !== undefined && /^\d/.test(part)) return 'digits'
-  if (name === undefined || colon?.trim() !== ':' || part?.startsWith('"') !== true) return null
-  const property = name.slice(1, -1)
-  if (meaningfulNames.has(property)) return null
+  if (property === undefined || part?.startsWith('"') !== true) return null
   return isLabel(property) ? 'string' : 'text'
 }
 

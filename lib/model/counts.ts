@@ -176,6 +176,18 @@ export function sumOfCounts (list: readonly TokenCounts[]): TokenCounts | null {
 }
 
 /**
+ * Returns what several answers to one request used, which all read the same input; null of an empty
+ * list, or if it is not a safe integer.
+ */
+export function sumOfChoices (list: readonly TokenCounts[]): TokenCounts | null {
+  const sum = sumOfCounts(list)
+  if (sum === null) return null
+  const greatest = list.reduce((first, second) => second.input > first.input ? second : first)
+  const { input, cachedInput, cacheWrites } = greatest
+  return { ...sum, total: sum.total - sum.input + input, input, cachedInput, cacheWrites }
+}
+
+/**
  * Returns the counts with the greater total; of equal ones, those that assign more of it to input
  * and output, then those with more details, and otherwise the first.
  */

@@ -1,4 +1,5 @@
 import { isObject } from '../option-checks.js'
+import { choicesOf, mostChoices, type Choice } from './choices.js'
 import { propertyOf } from './counts.js'
 
 /** Types of the events with which APIs end a stream. */
@@ -32,8 +33,11 @@ const doneNames = [
 /** Names under which APIs state why a model ended. */
 export const reasonNames = ['finish_reason', 'finishReason', 'stop_reason', 'stopReason']
 
-/** Objects and lists that can state why a model ended. */
-const holderNames = ['choices', 'candidates', 'delta', 'output', 'response', 'messageStop']
+/** Objects and lists that can state why a model ended, beside the lists of choices. */
+const holderNames = ['delta', 'output', 'response', 'messageStop']
+
+/** Types of the ends of a step of the AI SDK: others can follow. They state why a model ended. */
+const stepTypes = new Set(['finish-step', 'step-finish'])
 
 /**
  * Whether a body has ended as its API ends one, and has stated its usage by then. What is read in a
@@ -42,15 +46,19 @@ const holderNames = ['choices', 'candidates', 'delta', 'output', 'response', 'me
  * | event | is the end reached? | is the usage the last word? | are others announced? |
  * |---|---|---|---|
  * | `text`, if there is some | no | no | |
- * | `chunk` | yes, if it is a last one; else as before | | as it says, else no |
- * | `usage` | | yes; no, if it is the beginning of a message | |
+ * | `chunk` | as its choices say | no, if it begins a choice | as it says, else no |
+ * | `usage` | | yes; no, if it is the beginning of a message, or not of all choices | |
  * | `lastData` | yes | | |
  * | `whole` | yes, unless others are announced | | |
+ *
+ * A chunk with a last event or a reason of its own reaches the end. One with choices does when each
+ * choice that was seen has ended; while one is open, the end is not reached.
  */
 export class Ending {
   #isReached = false
   #isUsageFinal = false
   #announcesOthers = false
+  readonly #choices = new SeenChoices()
 
   /** Whether an API ends a body as this one has ended so far. */
   get isReached (): boolean {
@@ -69,18 +77,23 @@ export class Ending {
     this.#isUsageFinal = false
   }
 
-  /** A chunk that is JSON; returns whether it is a last one. */
+  /** A chunk that is JSON; returns whether it states an end: of the body, or of a choice. */
   chunk (chunk: object): boolean {
-    const isLast = isLastChunk(chunk)
-    if (isLast) this.#isReached = true
+    const choices = choicesIn(chunk)
+    if (this.#choices.add(choices)) this.#isUsageFinal = false
     this.#announcesOthers = isPartial(chunk)
-    return isLast
+    const endsChoice = choices.some(hasEnded)
+    const isLast = isLastChunk(chunk)
+    if (isLast || (endsChoice && !this.#choices.hasOpen)) this.#isReached = true
+    else if (choices.length > 0 && this.#choices.hasOpen) this.#isReached = false
+    return isLast || endsChoice
   }
 
   /** A chunk that states a usage. */
   usage (chunk: object): void {
     // Anthropic's first event states the output before there is any.
-    this.#isUsageFinal = propertyOf(chunk, 'type') !== 'message_start'
+    const isFirst = propertyOf(chunk, 'type') === 'message_start'
+    this.#isUsageFinal = !isFirst && this.#choices.areAllIn(choicesIn(chunk))
   }
 
   /** The data with which OpenAI's API ends a stream. */
@@ -94,10 +107,65 @@ export class Ending {
   }
 }
 
+/** The choices of a body, which can be written side by side. */
+class SeenChoices {
+  readonly #seen = new Set<number>()
+  readonly #open = new Set<number>()
+  /** Those that have stated a usage of their own with their end, or after it. */
+  readonly #withUsage = new Set<number>()
+
+  /** Adds those of a chunk. Returns whether one of them was not seen before. */
+  add (choices: readonly Choice[]): boolean {
+    const earlier = this.#seen.size
+    for (const choice of choices) this.#add(choice)
+    return this.#seen.size > earlier
+  }
+
+  #add (choice: Choice): void {
+    const { index, value } = choice
+    if (!this.#seen.has(index)) {
+      if (this.#seen.size === mostChoices) return
+      this.#seen.add(index)
+      this.#open.add(index)
+    }
+    if (hasEnded(choice)) this.#open.delete(index)
+    const hasUsage = isObject(propertyOf(value, 'usage'))
+    if (hasUsage && !this.#open.has(index)) this.#withUsage.add(index)
+  }
+
+  /** Of as many as can be told apart, it is not known. */
+  get hasOpen (): boolean {
+    return this.#open.size > 0 || this.#seen.size === mostChoices
+  }
+
+  /**
+   * Whether the usage in a chunk is that of all choices. Some servers state in each chunk the usage
+   * of the choice that it holds.
+   *
+   * @param choices Those of the chunk.
+   */
+  areAllIn (choices: readonly Choice[]): boolean {
+    const held = new Set(choices.map(({ index }) => index)).size
+    const seen = this.#seen.size
+    return held === 0 || held === seen || this.#withUsage.size === seen
+  }
+}
+
+/** Returns the choices of a chunk, which DashScope holds one level deeper. */
+function choicesIn (chunk: object): Choice[] {
+  const holders = [chunk, propertyOf(chunk, 'output'), propertyOf(chunk, 'response')]
+  return holders.filter(isObject).flatMap(choicesOf)
+}
+
+function hasEnded ({ value }: Choice): boolean {
+  return statesReason(value)
+}
+
 /** Whether a chunk is one with which its API ends a stream: its last event, or a finish reason. */
 function isLastChunk (chunk: object): boolean {
   const type = propertyOf(chunk, 'type') ?? propertyOf(chunk, 'event_type')
   if (typeof type === 'string' && lastTypes.has(type)) return true
+  if (typeof type === 'string' && stepTypes.has(type)) return false
   return doneNames.some((name) => propertyOf(chunk, name) === true) || statesReason(chunk)
 }
 

@@ -1,12 +1,14 @@
 import { entriesOf, isObject } from '../option-checks.js'
-import { greaterOf, propertyOf, sumOfCounts, type TokenCounts } from './counts.js'
+import { choicesOf, mostChoices } from './choices.js'
+import { greaterOf, propertyOf, sumOfChoices, sumOfCounts, type TokenCounts } from './counts.js'
 import { modelOf } from './model-name.js'
-import { countsOfUsage, usageOf, type ModelUsage } from './usage.js'
+import { countsOfChoice, countsOfUsage, usageOf, type ModelUsage } from './usage.js'
 
 /**
  * Reads the usage from the parsed chunks of one stream of a model: that of any API that `usageOf`
  * knows, or the parts of the AI SDK's `fullStream`. Usage so far is replaced by what the server
- * states later, and what Anthropic's API states in several events is merged.
+ * states later, what Anthropic's API states in several events is merged, and what choices state of
+ * themselves is added up, with their input once.
  *
  * For the bytes of a response, use the permit's `meter` instead, which also counts a stream that
  * ends early.
@@ -29,6 +31,8 @@ export class UsageReader {
   #ofMessage: UsageOfMessage = {}
   /** What the steps of the AI SDK have used so far. */
   #ofSteps: TokenCounts | null = null
+  /** What choices have stated so far, each of itself, by their index. */
+  readonly #ofChoices = new Map<number, TokenCounts>()
 
   /**
    * Reads the next chunk. A chunk that states no usage changes nothing.
@@ -62,8 +66,21 @@ export class UsageReader {
       case 'finish':
         return greaterOf(this.#ofSteps, usageOf(chunk))
       default:
-        return usageOf(chunk)
+        return greaterOf(this.#countsOfChoices(chunk), usageOf(chunk))
     }
+  }
+
+  /** Each choice states its own usage. Returns the sum; null if the chunk has none. */
+  #countsOfChoices (chunk: object): TokenCounts | null {
+    let isStated = false
+    for (const choice of choicesOf(chunk)) {
+      const counts = countsOfChoice(choice)
+      if (counts === null) continue
+      isStated = true
+      const isKnown = this.#ofChoices.has(choice.index)
+      if (isKnown || this.#ofChoices.size < mostChoices) this.#ofChoices.set(choice.index, counts)
+    }
+    return isStated ? sumOfChoices([...this.#ofChoices.values()]) : null
   }
 
   /** Anthropic's events replace what earlier ones stated. */

@@ -1,8 +1,10 @@
 import { entriesOf, isNatural, isObject } from '../option-checks.js'
+import { choicesOf, type Choice } from './choices.js'
 import {
   countsIn,
   greaterOf,
   propertyOf,
+  sumOfChoices,
   sumOfCounts,
   type BesideUsage,
   type TokenCounts
@@ -83,7 +85,7 @@ function usageOfLast (elements: readonly unknown[]): ModelUsage | null {
  */
 function countsOf (value: object, depth: number): TokenCounts | null {
   const providers = providersOf(value)
-  let counts = countsOfSteps(value, depth)
+  let counts = greaterOf(countsOfSteps(value, depth), countsOfChoices(value))
   for (const usage of usagesIn(value)) {
     counts = greaterOf(counts, countsOfUsage(usage, besideUsage(usage, providers)))
   }
@@ -111,11 +113,20 @@ export const usageNames = [
 
 /** Returns the value itself, such as the last chunk of Ollama, and each usage that it holds. */
 function usagesIn (value: object): object[] {
-  const usages: unknown[] = usageNames.map((name) => readIn(value, name))
-  const choices = readIn(value, 'choices')
-  // Kimi states it in a choice of the last chunk.
-  if (Array.isArray(choices) && isObject(choices[0])) usages.push(readIn(choices[0], 'usage'))
+  const usages = usageNames.map((name) => readIn(value, name))
   return [value, ...usages.filter(isObject)]
+}
+
+/** Returns the sum of the usages that stand in choices; null if there are none. */
+function countsOfChoices (value: object): TokenCounts | null {
+  const stated = choicesOf(value).map(countsOfChoice)
+  return sumOfChoices(stated.filter((counts) => counts !== null))
+}
+
+/** Returns the usage of one choice alone, as Kimi states it with the end of each; null if none. */
+export function countsOfChoice ({ value }: Choice): TokenCounts | null {
+  const usage = readIn(value, 'usage')
+  return isObject(usage) ? countsOfUsage(usage) : null
 }
 
 /** Returns the counts of what an API states as a usage. */

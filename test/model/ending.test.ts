@@ -10,7 +10,27 @@ const data = {
   'text and usage': '{"choices":[{"delta":{"content":"four"}}],"usage":{"total_tokens":50}}',
   '[DONE]': '[DONE]',
   'beginning of a message': '{"type":"message_start","message":{"usage":{"input_tokens":20}}}',
-  'nothing that matters': '{"type":"ping"}'
+  'nothing that matters': '{"type":"ping"}',
+  'beginning of 1': '{"choices":[{"index":1,"delta":{"content":""},"finish_reason":null}]}',
+  'text of 1': '{"choices":[{"index":1,"delta":{"content":"four"},"finish_reason":null}]}',
+  'text of both': '{"choices":[{"delta":{"content":"one"}},{"delta":{"content":"two"}}]}',
+  'end of 1': '{"choices":[{"index":1,"delta":{},"finish_reason":"stop"}]}',
+  'end and usage of 0':
+    '{"choices":[{"index":0,"finish_reason":"stop"}],"usage":{"total_tokens":50}}',
+  'end and usage of 1':
+    '{"choices":[{"index":1,"finish_reason":"stop"}],"usage":{"total_tokens":50}}',
+  'end and own usage of 0':
+    '{"choices":[{"index":0,"finish_reason":"stop","usage":{"total_tokens":50}}]}',
+  'end and own usage of 1':
+    '{"choices":[{"index":1,"finish_reason":"stop","usage":{"total_tokens":50}}]}',
+  'one of two ends':
+    '{"candidates":[{"finishReason":"STOP"},{}],"usageMetadata":{"totalTokenCount":50}}',
+  'both end':
+    '{"candidates":[{"finishReason":"STOP"},{"finishReason":"STOP"}],' +
+    '"usageMetadata":{"totalTokenCount":50}}',
+  'step of the AI SDK':
+    '{"type":"finish-step","finishReason":"tool-calls","usage":{"totalTokens":50}}',
+  'end of its steps': '{"type":"finish","finishReason":"stop","totalUsage":{"totalTokens":50}}'
 }
 
 type Arrival = keyof typeof data
@@ -30,7 +50,22 @@ const endings: [arrivals: Arrival[], hasEnded: boolean, isComplete: boolean][] =
   [['usage', 'text', 'end'], true, false],
   [['text', 'text', 'usage', 'text', 'end'], true, false],
   [['text and usage', 'text', 'end', 'usage'], true, true],
-  [['beginning of a message', 'end'], true, false]
+  [['beginning of a message', 'end'], true, false],
+  [['text', 'text of 1', 'end', 'usage'], false, false],
+  [['text', 'text of 1', 'end', 'end of 1', 'usage'], true, true],
+  [['text', 'text of 1', 'end and usage of 0'], false, false],
+  [['text', 'text of 1', 'end and usage of 0', 'end and usage of 1'], true, false],
+  [['text', 'text of 1', 'end and usage of 0', 'end and usage of 1', 'usage'], true, true],
+  [['text', 'end and usage of 0', 'beginning of 1'], false, false],
+  [['text', 'end and usage of 0', 'beginning of 1', 'end of 1'], true, false],
+  [['text', 'text of 1', 'end and own usage of 0', 'end and own usage of 1'], true, true],
+  [['text', 'text of 1', 'end and own usage of 0', 'end of 1'], true, false],
+  [['text of both', 'text of both', 'text of 1', 'end and own usage of 0'], false, false],
+  [['text', 'text', 'text of 1', 'end and usage of 0'], false, false],
+  [['one of two ends'], false, false],
+  [['both end'], true, true],
+  [['text', 'step of the AI SDK'], false, false],
+  [['text', 'step of the AI SDK', 'end of its steps'], true, true]
 ]
 
 for (const [arrivals, hasEnded, isComplete] of endings) {

@@ -493,6 +493,18 @@ t.test('UsageReader adds up the steps of the AI SDK', async (t) => {
   t.equal(reader.usage?.cacheWrites, 2_000)
 })
 
+t.test('UsageReader adds up what choices state of themselves, with their input once', async (t) => {
+  const ends = [5_000, 1].map((output, index) => {
+    return { index, usage: { prompt_tokens: 19, completion_tokens: output } }
+  })
+  const reader = new UsageReader()
+  for (const choice of ends) reader.read({ choices: [choice] })
+  t.match(reader.usage, { total: 5_020, input: 19, output: 5_001 })
+  t.strictSame(usageOf({ choices: ends }), reader.usage)
+  reader.read({ choices: [], usage: { prompt_tokens: 19, completion_tokens: 5_000 } })
+  t.equal(reader.usage?.total, 5_019)
+})
+
 t.test('UsageReader ignores what is no chunk', async (t) => {
   const reader = new UsageReader()
   const noChunks = [null, undefined, 'data', 42, [], {}, { type: 'message_start' }]
