@@ -82,3 +82,31 @@ t.test('a client that sends a call again settles once, and says so', async (t) =
     t.match(left, { count: 900, held: 900 })
   }
 })
+
+t.test('a call that is sent again, and then refused, settles once', async (t) => {
+  const ioredis = new Redis({ port: proxy.port, retryStrategy: () => 100 })
+  const { client, close } = quiet(ioredis)
+  t.teardown(close)
+  t.teardown(() => direct.config('SET', 'maxmemory', '0'))
+  const store = new RedisQuotaStore({ client, keyPrefix: 'sent twice, refused:' })
+  const { receipt } = await acquireOne(store, 'alice', estimate(100, { limit: 100 }))
+  await acquireOne(store, 'alice', { ...estimate(900), limit: 1_000 })
+  await direct.config('RESETSTAT')
+  proxy.cut(1, /\r\nEVAL/i)
+  const settling = store.settle(receipt, { count: 70, held: 100 })
+  const asking = acquireOne(store, 'bob')
+  await hasRun(1)
+  await direct.config('SET', 'maxmemory', '1')
+  await t.rejects(asking, /OOM/)
+  await hasRun(2)
+  await direct.config('SET', 'maxmemory', '0')
+  t.match(await store.peek(demand('alice', estimate())), { count: 930, held: 900 })
+  await settling
+})
+
+/** Waits until the server has run so many scripts. */
+async function hasRun (count: number): Promise<void> {
+  while (!(await direct.info('commandstats')).includes(`cmdstat_evalsha:calls=${count},`)) {
+    await wait(5)
+  }
+}

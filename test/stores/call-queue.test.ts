@@ -19,13 +19,18 @@ class Subject {
   known: Acquisitions | null = null
   #calls = 0
   readonly ended: string[] = []
-  readonly queue = new CallQueue({
-    mostDemands,
-    hasJournal: false,
-    ages: () => this.age,
-    recall: () => this.known,
-    onGivenBack () {}
-  })
+  readonly queue: CallQueue
+
+  constructor ({ canRepeat = false } = {}) {
+    this.queue = new CallQueue({
+      mostDemands,
+      hasJournal: false,
+      canRepeat,
+      ages: () => this.age,
+      recall: () => this.known,
+      onGivenBack () {}
+    })
+  }
 
   ask (caller: string, more: Partial<Demand> = {}): void {
     this.queue.addRequest([demand(caller, more)], this.#note(`request of ${caller}`))
@@ -51,7 +56,7 @@ class Subject {
 
   take (): SentCall | null {
     this.#calls += 1
-    return this.queue.next(this.now, String(this.#calls))
+    return this.queue.next(this.now, { text: String(this.#calls), number: this.#calls })
   }
 
   /** Takes the next call and lets it succeed, each request having room. Shows what it does. */
@@ -145,7 +150,7 @@ t.test('what waits goes into one call, in the order of what the server does', (t
 t.test('there is no call where nothing waits', (t) => {
   const { queue } = new Subject()
   t.equal(queue.isIdle, true)
-  t.equal(queue.next(0, 'call'), null)
+  t.equal(queue.next(0, { text: 'call', number: 1 }), null)
   t.end()
 })
 
@@ -290,7 +295,7 @@ t.test('whether a settlement with a text was the first is what the server says',
   queue.addSettlement(settlementOf('alice', { once: 'text' }), note)
   queue.addSettlement(settlementOf('alice', { once: 'text' }), note)
   queue.addSettlement(settlementOf('alice'), note)
-  const sent = required(queue.next(0, 'call'), 'a call')
+  const sent = required(queue.next(0, { text: 'call', number: 1 }), 'a call')
   queue.succeeded({ ...replyTo(sent.content), applied: [true, false, true] })
   t.same(results, [true, false, undefined])
   t.end()
@@ -405,6 +410,30 @@ t.test('a call that has not run has lost no duty, and its requests fail', (t) =>
   const subject = failedCall('not-run')
   t.same(subject.ended, [`request of bob: ${lost.message}`, `standing of carol: ${lost.message}`])
   t.same(subject.send(), ['free one', 'settle alice by 1'])
+  t.end()
+})
+
+t.test('what a refused call settles is sent again as it was, if it may have run before', (t) => {
+  const subject = new Subject({ canRepeat: true })
+  subject.settle('alice')
+  subject.free('bob', 'one')
+  const refused = required(subject.take(), 'a call')
+  subject.queue.failed('not-run', lost)
+  subject.settle('alice', { lessCount: 2 })
+  subject.ask('alice')
+  for (const kind of ['try-again', 'not-run'] as const) {
+    const repeated = required(subject.take(), 'the call again')
+    t.same(shown(repeated.content), ['settle alice by 1'], 'nothing else, and no newer settlement')
+    t.equal(repeated.number, refused.number)
+    subject.queue.failed(kind, lost)
+  }
+  t.same(subject.ended, [`request of alice: ${lost.message}`], 'with the second refusal')
+  subject.ask('alice')
+  t.same(subject.sendAll(), [
+    ['settle alice by 1'],
+    ['free one', 'settle alice by 2', 'ask alice']
+  ])
+  t.equal(subject.queue.isIdle, true)
   t.end()
 })
 

@@ -57,6 +57,7 @@ class Process {
     this.queue = new CallQueue({
       mostDemands,
       hasJournal: false,
+      canRepeat: false,
       ages,
       recall: () => null,
       onGivenBack () {}
@@ -191,7 +192,10 @@ class World {
     if (kind === 'send') {
       if (sending !== null) return
       this.#calls += 1
-      const sent = queue.next(this.#time, `process:${this.#calls}`)
+      const sent = queue.next(this.#time, {
+        text: `process:${this.#calls}`,
+        number: this.#calls
+      })
       process.sending = sent && { process, sent, reply: null }
       return
     }

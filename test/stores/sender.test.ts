@@ -48,6 +48,7 @@ class Subject {
   readonly #queue = new CallQueue({
     mostDemands: 384,
     hasJournal: false,
+    canRepeat: false,
     ages: this.#running.now,
     recall: () => null,
     onGivenBack () {}

@@ -28,6 +28,7 @@ const nameOf = (counters: string, row: string) => JSON.stringify([counters, row]
 export class DriverServer implements Driver {
   mostDemands = 384
   hasJournal = false
+  canRepeat = false
   /** How many calls have reached the server. */
   calls = 0
   readonly #clock: () => number

@@ -35,6 +35,7 @@ export interface PostgresDriverOptions {
 export class PostgresDriver implements Driver {
   readonly mostDemands = 96
   readonly hasJournal: boolean
+  readonly canRepeat = false
   readonly #functions: SchemaFunctions
   readonly #cap: number | null
 

@@ -1,3 +1,4 @@
+import { wallClock } from '../../wall-clock.js'
 import { counterRetention, keptUntil, unlimited } from '../counter.js'
 import type { Call, QuotaCaller, RequestOfCall, Settlement } from '../shared/driver.js'
 import { overflowRow, storedName } from '../shared/stored-names.js'
@@ -61,10 +62,11 @@ export class DecideArguments {
     // A client of a cluster sends a call without keys to any server. This key is in the store's
     // slot.
     if (this.keys.length === 0) this.#addKey(keys.root)
-    // CALL: time, periodLength, placeDuration, firstWindowId, cap, number, callsKeyAt, quotaCount,
-    // holderCount, settlementCount, requestCount, standingCount
+    // CALL: time, date, periodLength, placeDuration, firstWindowId, cap, number, callsKeyAt,
+    // quotaCount, holderCount, settlementCount, requestCount, standingCount
     const numbers = [
       call.time ?? serverTime,
+      wallClock(),
       call.periodLength,
       call.placeDuration,
       call.firstWindowId,

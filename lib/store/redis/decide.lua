@@ -3,9 +3,9 @@
 -- include layout.part.lua
 --
 -- It reads, decides and then writes, so that a server that refuses the first write, because it is
--- full or a replica, has changed nothing. Only the number of the call is written before, and the
--- next call has another one. No key is used any more after it may have become empty: while its slot
--- moves to another server of a cluster, it would be looked for there.
+-- full or a replica, has changed nothing. Only the number of the call is written before. No key is
+-- used any more after it may have become empty: while its slot moves to another server of a
+-- cluster, it would be looked for there.
 --
 -- ARGV[1] has records of numbers, which arguments.ts writes: first CALL, then as many of the others
 -- as it says, in this order. The DEMANDs of a request follow its REQUEST. A field that ends with
@@ -13,9 +13,10 @@
 -- there is none. The names of a quota's rows stand in ARGV after `rowsAt`; `row` is the number of
 -- one of them.
 
--- time (negative for the server's), periodLength, placeDuration, firstWindowId, cap, number,
--- callsKeyAt, quotaCount, holderCount, settlementCount, requestCount, standingCount
-local CALL = 'dddddddddddd'
+-- time (negative for the server's), date (of the client's clock), periodLength, placeDuration,
+-- firstWindowId, cap, number, callsKeyAt, quotaCount, holderCount, settlementCount, requestCount,
+-- standingCount
+local CALL = 'ddddddddddddd'
 
 -- Of a quota with windows: keyAt, window, keep (how long a counter is kept), rowsAt, rowCount,
 -- overflowRow (0 without a cap)
@@ -54,8 +55,9 @@ local CALL_MEMORY = '86400000' -- how long the number of a process's latest call
 local EXACT = 2 ^ 52 -- from here on, a client can round an integer, so it is returned as a text
 local format, max, min, unpackNumbers = string.format, math.max, math.min, struct.unpack
 
-local time, periodLength, placeDuration, nextWindowId, cap, callNumber, callsKeyAt, quotaCount,
-  holderCount, settlementCount, requestCount, standingCount, at = unpackNumbers(CALL, NUMBERS)
+local time, date, periodLength, placeDuration, nextWindowId, cap, callNumber, callsKeyAt,
+  quotaCount, holderCount, settlementCount, requestCount, standingCount, at =
+  unpackNumbers(CALL, NUMBERS)
 local now = time < 0 and serverTime or time
 local period = math.floor(now / periodLength)
 -- Times are texts here, because a number costs a command twice as much.
@@ -176,7 +178,7 @@ local function isOver (counter, starts, ends)
 end
 
 -- Opens a window. Its counter is kept for `keep` or, in a time zone, until the time `keptUntil` of
--- the server's clock. If that is over, because the client's clock is behind, for `keep`, too.
+-- the server's clock or of the client's, whichever is behind.
 local function open (quota, counter, ends, keptUntil)
   if counter.state == NEW and quota.overflow and counter ~= quota.overflow then
     quota.free = quota.free - 1
@@ -186,7 +188,7 @@ local function open (quota, counter, ends, keptUntil)
   counter.ends, counter.deadFrom = now + quota.window, now + quota.keep
   if ends > 0 then
     counter.ends = ends
-    if keptUntil > serverTime then counter.deadFrom = now + keptUntil - serverTime end
+    counter.deadFrom = now + keptUntil - min(serverTime, date)
   end
   counter.count, counter.held, counter.heldBefore = 0, 0, 0
 end

@@ -37,6 +37,7 @@ const refusalCode = new RegExp(
 export class RedisDriver implements Driver {
   readonly mostDemands = 384
   readonly hasJournal = false
+  readonly canRepeat = true
   readonly #client: QuotaRedisClient
   readonly #keys: Keys
   readonly #cap: number

@@ -26,6 +26,8 @@ export type CallContent = Pick<
 export interface SentCall {
   readonly batch: Batch
   readonly content: CallContent
+  /** As `Call.number`. */
+  readonly number: number
   readonly sentAt: number
 }
 

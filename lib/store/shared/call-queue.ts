@@ -3,11 +3,12 @@ import { haveRoom, settled } from '../side-by-side.js'
 import type { Acquisition, Acquisitions, Demand, QuotaCount } from '../store.js'
 import { Batch, contentOf, placesOf, type SentCall } from './batch.js'
 import type { NamedPlace, QuotaCaller, Reply, RequestOfCall, Settlement } from './driver.js'
-import type { DutyResult } from './duties.js'
+import type { Duty, DutyResult } from './duties.js'
 import { GivenBack, type GivenBackLimits } from './given-back.js'
 import { HeldPlaces, placeDuration } from './held-places.js'
 import { acquisitionsOf, readReceipt, settlementOf } from './receipts.js'
 import { countersOf, storedName } from './stored-names.js'
+import type { CallName } from './unique-names.js'
 import {
   rejectAsked,
   QueuedRequests,
@@ -37,12 +38,20 @@ interface QueueOptions {
   readonly mostDemands: number
   /** As `Driver.hasJournal`. */
   readonly hasJournal: boolean
+  /** As `Driver.canRepeat`. */
+  readonly canRepeat: boolean
   /** Returns the milliseconds in which the event loop ran, by which what waits ages. */
   readonly ages: () => number
   /** Returns what is known to reject a request that waits; otherwise null. */
   readonly recall: (demands: readonly Demand[]) => Acquisitions | null
   /** Is called when something was given back in a row of the counters, for whatever reason. */
   readonly onGivenBack: (counters: string, row: string) => void
+}
+
+/** What was taken out of a call that was refused. */
+interface RefusedCall {
+  readonly settlements: readonly Duty<Settlement>[]
+  readonly number: number
 }
 
 /**
@@ -60,6 +69,10 @@ interface QueueOptions {
  * | uncertain | may have run, or one before | wait for a call that has run | as above | working |
  *
  * While it is uncertain, no settlement is sent, since one that is sent and not answered is lost.
+ *
+ * If a client can send a call twice, the server may have refused the second one after the first one
+ * has run. So the settlements of a refused call are sent again as they were, with its number and
+ * before any others: a server that has applied them does nothing.
  */
 export class CallQueue {
   readonly #options: QueueOptions
@@ -68,6 +81,8 @@ export class CallQueue {
   readonly #asked = new QueuedRequests()
   #state: ServerState = 'working'
   #underWay: SentCall | null = null
+  // The settlements of a call that was refused, which may have run before.
+  #refused: RefusedCall | null = null
   // The ages at which the latest reply came, and at which what was given back was last checked.
   #answeredAt = 0
   #expiredAt = 0
@@ -82,12 +97,12 @@ export class CallQueue {
 
   /** Whether nothing waits, and no place is held, which must be renewed. */
   get isIdle (): boolean {
-    return this.#asked.isEmpty && this.#givenBack.isEmpty && this.#places.isEmpty
+    return this.#asked.isEmpty && !this.#hasGivenBack && this.#places.isEmpty
   }
 
   /** Whether a call has something to do even without requests. */
   hasDuties (now: number): boolean {
-    return !this.#givenBack.isEmpty || this.#places.hasNotRenewedSince(now - renewalAge)
+    return this.#hasGivenBack || this.#places.hasNotRenewedSince(now - renewalAge)
   }
 
   /** How many places of the caller this process holds. */
@@ -132,11 +147,12 @@ export class CallQueue {
    * Takes what the next call does. Returns null if there is nothing to do.
    *
    * @param now Monotonic milliseconds, by which places are renewed.
-   * @param callName A name that no other call has, of no process.
+   * @param name That of the call, unless it repeats another one.
    */
-  next (now: number, callName: string): SentCall | null {
+  next (now: number, name: CallName): SentCall | null {
     this.#expire(null)
     this.#asked.rejectKnown(this.#options.recall)
+    if (this.#refused !== null) return this.#repeat(this.#refused, now)
     const { mostDemands } = this.#options
     // What is asked only to be known has room of its own, and so have some of the oldest duties:
     // nothing waits for ever.
@@ -151,7 +167,8 @@ export class CallQueue {
     // A call without settlements, which can be empty, shows that the server works again.
     const isProbe = this.#state === 'uncertain' && this.#givenBack.hasSettlements
     if (batch.isEmpty && !isProbe) return null
-    this.#underWay = { batch, content: contentOf(batch, callName), sentAt: now }
+    const content = contentOf(batch, name.text)
+    this.#underWay = { batch, content, number: name.number, sentAt: now }
     return this.#underWay
   }
 
@@ -194,7 +211,7 @@ export class CallQueue {
     } else if (kind === 'unknown') {
       this.#giveUp(call, error)
     } else {
-      this.#putBack(call.batch, kind, error)
+      this.#putBack(call, kind, error)
     }
     this.#givenBack.bound()
     this.#expire(error)
@@ -217,8 +234,14 @@ export class CallQueue {
   }
 
   /** Nothing of the call has run: its duties wait, and its requests, if they can be tried again. */
-  #putBack (batch: Batch, kind: 'try-again' | 'not-run', error: unknown): void {
-    this.#givenBack.addAgain(batch)
+  #putBack ({ batch, number }: SentCall, kind: 'try-again' | 'not-run', error: unknown): void {
+    const { freed, settlements } = batch
+    if (this.#options.canRepeat && settlements.length > 0) {
+      this.#refused = { settlements, number }
+      this.#givenBack.addAgain({ freed, settlements: [] })
+    } else {
+      this.#givenBack.addAgain(batch)
+    }
     if (kind === 'try-again') this.#asked.putBack(batch)
     else this.#rejectAsked(batch, error)
   }
@@ -246,6 +269,20 @@ export class CallQueue {
     const decided = required(reply.decided[index], 'the decision on a request')
     const { hasJournal } = this.#options
     return acquisitionsOf(demands, decided, { place, period: reply.period, hasJournal })
+  }
+
+  get #hasGivenBack (): boolean {
+    return !this.#givenBack.isEmpty || this.#refused !== null
+  }
+
+  /** Takes the settlements of a refused call, and nothing else. All requests wait for them. */
+  #repeat ({ settlements, number }: RefusedCall, now: number): SentCall {
+    this.#refused = null
+    const batch = new Batch()
+    batch.settlements.push(...settlements)
+    batch.left = this.#asked.requestCount
+    this.#underWay = { batch, content: contentOf(batch, ''), number, sentAt: now }
+    return this.#underWay
   }
 
   /** Moves the oldest duties into the call, until it has as many of each kind. */

@@ -17,6 +17,11 @@ export interface Driver {
    */
   readonly hasJournal: boolean
   /**
+   * Whether a client can send a call twice. Then a call that was refused is sent again with its
+   * number.
+   */
+  readonly canRepeat: boolean
+  /**
    * Throws a `TypeError` if the server cannot store the names of a demand, so that it fails its own
    * request and not the call. Absent if the server can store any.
    */
@@ -93,8 +98,9 @@ export interface Call {
   readonly process: string
   /**
    * The number of the call, at least 1: higher than those of all calls that the process has sent
-   * before. If a client can send a call twice, its driver settles nothing with a number that is not
-   * higher than the latest one with settlements. So a call that is late can settle nothing, either.
+   * before, unless it repeats the settlements of one that was refused. If a client can send a call
+   * twice, its driver settles nothing with a number that is not higher than the latest one with
+   * settlements. So a call that is late can settle nothing, either.
    */
   readonly number: number
   /** The time of the store's own clock in whole milliseconds; null for the server's clock. */

@@ -45,6 +45,10 @@ export class QueuedRequests {
   #requests: QueuedRequest[] = []
   #standings = new Map<string, QueuedStanding>()
 
+  get requestCount (): number {
+    return this.#requests.length
+  }
+
   get isEmpty (): boolean {
     return this.#requests.length === 0 && this.#standings.size === 0
   }

@@ -187,10 +187,10 @@ export class Sender {
     }
   }
 
-  #callOf ({ content }: SentCall, time: Call['time']): Call {
+  #callOf ({ content, number }: SentCall, time: Call['time']): Call {
     let demands = 0
     for (const request of content.requests) demands += request.demands.length
-    const { process, latestCall: number } = this.#names
+    const { process } = this.#names
     const firstWindowId = this.#names.windowIds(demands)
     return { process, number, time, placeDuration, periodLength, firstWindowId, ...content }
   }

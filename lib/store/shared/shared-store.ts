@@ -79,6 +79,7 @@ export class SharedStore implements QuotaStore {
     this.#queue = new CallQueue({
       mostDemands: driver.mostDemands,
       hasJournal: driver.hasJournal,
+      canRepeat: driver.canRepeat,
       ages: running.now,
       recall: (demands) => this.#rejections?.recall(demands) ?? null,
       onGivenBack: (counters, row) => this.#rejections?.drop(counters, row)

@@ -1,19 +1,20 @@
 import { randomBytes } from 'node:crypto'
 
+/** The name of a call, which no other call has, of no process, and its number in its process. */
+export interface CallName {
+  readonly text: string
+  readonly number: number
+}
+
 /** Gives calls and windows names that no other process gives. */
 export class UniqueNames {
   readonly process = randomBytes(9).toString('base64url')
   #calls = 0
   #latestWindowId = randomId()
 
-  /** The number of the latest call that has a name. */
-  get latestCall (): number {
-    return this.#calls
-  }
-
-  callName (): string {
+  callName (): CallName {
     this.#calls += 1
-    return `${this.process}:${this.#calls.toString(36)}`
+    return { text: `${this.process}:${this.#calls.toString(36)}`, number: this.#calls }
   }
 
   /**
