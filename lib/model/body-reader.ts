@@ -164,7 +164,11 @@ export class BodyReader {
     this.#usageReader.read(chunk)
     this.#model = modelOf(chunk) ?? this.#model
     if (this.#model === null) this.#chunksWithoutModel += 1
-    if (this.usage !== earlier) this.#ending.usage(chunk)
+    if (this.usage === null || this.usage === earlier) return
+    // Servers state an output of 0 before they know it.
+    const isKnown = this.usage.total > this.usage.input || this.textBytes === 0
+    if (isKnown) this.#ending.usage(chunk)
+    else this.#ending.usageSoFar()
   }
 }
 
