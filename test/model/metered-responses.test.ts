@@ -1,8 +1,8 @@
 // docs/rules.md, "Settlements": responses of a model that fail and callers who leave, over sockets.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http'
 import { PassThrough } from 'node:stream'
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import quotaPlugin, {
@@ -59,15 +59,15 @@ type Handler = (
 
 /** A host whose route responds with what its handler makes of a model's response. */
 async function startHost (t: Test, handler: Handler) {
+  const model = await startModel(t)
+  const app = Fastify({ forceCloseConnections: true })
   const settled: number[] = []
   const note = (message: unknown): void => {
-    const { used, before } = message as QuotaSettlement
-    settled.push(used - before)
+    const { server, used, before } = message as QuotaSettlement
+    if (server === app.server) settled.push(used - before)
   }
   subscribe(quotaSettlements.name, note)
   t.teardown(() => unsubscribe(quotaSettlements.name, note))
-  const model = await startModel(t)
-  const app = Fastify({ forceCloseConnections: true })
   t.teardown(() => app.close())
   await app.register(quotaPlugin, {
     operations: [],
