@@ -4,7 +4,7 @@ import { LearnedShape } from './chunk-shape.js'
 import { splitterFor, type Splitter } from './chunks.js'
 import { closeJson } from './cut-json.js'
 import { Ending } from './ending.js'
-import { isCheapToParse } from './json-nesting.js'
+import { isCheapToParse, isClosed } from './json-nesting.js'
 import { modelOf } from './model-name.js'
 import { UsageReader } from './reader.js'
 import { TextCounter } from './text.js'
@@ -93,7 +93,11 @@ export class BodyReader {
     if (this.#hasStopped) return false
     this.#unread = ''
     const isWhole = this.#try((splitter) => splitter.end()) === true
-    const chunk = isCheapToParse(this.#unread) ? parse(closeJson(this.#unread)) : undefined
+    if (!isCheapToParse(this.#unread)) {
+      this.#skip(this.#unread)
+      return isWhole
+    }
+    const chunk = parse(closeJson(this.#unread))
     if (!isObject(chunk)) return isWhole
     // The text of a chunk that was cut off counts as far as it goes. Its numbers can be cut, too.
     this.#hasReadChunk = true
@@ -126,6 +130,14 @@ export class BodyReader {
     }
   }
 
+  /** Counts the text of a chunk that is too costly to parse: as if the model wrote all of it. */
+  #skip (text: string): void {
+    const bytes = Buffer.byteLength(text)
+    this.#hasReadOther = true
+    this.#textCounter.add(bytes)
+    this.#ending.text(bytes)
+  }
+
   /** Reads the text of a chunk; returns whether it is JSON. */
   #readChunk (text: string): boolean {
     const textBytes = this.#shape.textBytesIn(text)
@@ -136,6 +148,10 @@ export class BodyReader {
     }
     if (text === lastData) {
       this.#ending.lastData()
+      return true
+    }
+    if (!isCheapToParse(text) && isClosed(text)) {
+      this.#skip(text)
       return true
     }
     const chunk = parse(text)
@@ -164,7 +180,11 @@ export class BodyReader {
     this.#usageReader.read(chunk)
     this.#model = modelOf(chunk) ?? this.#model
     if (this.#model === null) this.#chunksWithoutModel += 1
-    if (this.usage !== earlier) this.#ending.usage(chunk)
+    if (this.usage === null || this.usage === earlier) return
+    // Servers state an output of 0 before they know it.
+    const isKnown = this.usage.total > this.usage.input || this.textBytes === 0
+    if (isKnown) this.#ending.usage(chunk)
+    else this.#ending.usageSoFar()
   }
 }
 

@@ -44,12 +44,36 @@ export interface BesideUsage {
 const nothing: BesideUsage = { parts: [], hasSeparateCache: false, hasSeparateImages: false }
 
 /**
- * Returns the numbers of one usage object; null if it states none, or if all are 0, which servers
- * send before they know.
+ * Returns the numbers of one usage object; null if it states none, if one of them cannot be read,
+ * or if all are 0, which servers send before they know.
  */
 export function countsIn (usage: object, beside = nothing): TokenCounts | null {
+  if (hasUnreadable(usage)) return null
   const itself = ownCountsIn(usage, beside)
   return greaterOf(iterationsIn(usage, itself?.reasoning ?? 0), itself)
+}
+
+const wholeNames = [...totalNames, ...inputNames, ...outputNames, ...furtherInputNames]
+const partNames = [...cachedInputNames, ...cacheWriteNames, ...reasoningNames]
+
+/** Whether a usage states a number of tokens that is none, such as 12.5: others make no usage. */
+function hasUnreadable (usage: object): boolean {
+  const details = objectsIn(usage, [...inputDetails, ...outputDetails])
+  const iterations = propertyOf(usage, 'iterations')
+  const lists = Array.isArray(iterations) ? iterations.filter(isObject) : []
+  return [usage, ...details, ...lists].some((source) => {
+    // A text under the name of a part is what a model wrote: `reasoning`.
+    const isWrong = wholeNames.some((name) => isUnreadable(statedIn(source, name)))
+    return isWrong || partNames.some((name) => isWrongNumber(statedIn(source, name)))
+  })
+}
+
+function isUnreadable (count: unknown): boolean {
+  return typeof count === 'string' || isWrongNumber(count)
+}
+
+function isWrongNumber (count: unknown): boolean {
+  return typeof count === 'number' && !isNatural(count)
 }
 
 /** The numbers as stated, before it is known which of them contain others. */
@@ -73,7 +97,7 @@ function ownCountsIn (usage: object, beside: BesideUsage): TokenCounts | null {
   const stated: StatedCounts = {
     total: greatestIn([usage], totalNames),
     input: greatestIn([usage], inputNames) + furtherInput + images,
-    output: greatestIn([usage], outputNames),
+    output: greatestIn([usage], outputNames) + outputOfTitan(usage),
     cache: cachedInput + cacheWrites,
     reasoning: greatestIn(outputSources, reasoningNames)
   }
@@ -86,6 +110,12 @@ function ownCountsIn (usage: object, beside: BesideUsage): TokenCounts | null {
   // Numbers that cannot be added up exactly are no numbers of tokens.
   if (!isNatural(total)) return null
   return { total, input, cachedInput, cacheWrites, output, reasoning: stated.reasoning }
+}
+
+/** Titan on Bedrock states the output of each of its results. */
+function outputOfTitan (usage: object): number {
+  const results = propertyOf(usage, 'results')
+  return Array.isArray(results) ? sumOf(results.filter(isObject), ['tokenCount']) : 0
 }
 
 /**
@@ -232,11 +262,15 @@ function hasAny (sources: readonly object[], names: readonly string[]): boolean 
   return sources.some((source) => names.some((name) => propertyOf(source, name) != null))
 }
 
-/** Returns the number; of an object, its `total` (the AI SDK's nested form). */
 function numberIn (source: object, name: string): number | undefined {
-  const value = propertyOf(source, name)
-  const count = isObject(value) ? propertyOf(value, 'total') : value
+  const count = statedIn(source, name)
   return isNatural(count) ? count : undefined
+}
+
+/** Returns what is stated; of an object, its `total` (the AI SDK's nested form). */
+function statedIn (source: object, name: string): unknown {
+  const value = propertyOf(source, name)
+  return isObject(value) ? propertyOf(value, 'total') : value
 }
 
 function objectsIn (source: object, names: readonly string[]): object[] {

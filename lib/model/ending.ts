@@ -48,6 +48,7 @@ const stepTypes = new Set(['finish-step', 'step-finish'])
  * | `text`, if there is some | no | no | |
  * | `chunk` | as its choices say | no, if it begins a choice | as it says, else no |
  * | `usage` | | yes; no, if it is the beginning of a message, or not of all choices | |
+ * | `usageSoFar` | | no | |
  * | `lastData` | yes | | |
  * | `whole` | yes, unless others are announced | | |
  *
@@ -94,6 +95,11 @@ export class Ending {
     // Anthropic's first event states the output before there is any.
     const isFirst = propertyOf(chunk, 'type') === 'message_start'
     this.#isUsageFinal = !isFirst && this.#choices.areAllIn(choicesIn(chunk))
+  }
+
+  /** A usage that cannot be that of all that the model wrote. */
+  usageSoFar (): void {
+    this.#isUsageFinal = false
   }
 
   /** The data with which OpenAI's API ends a stream. */

@@ -87,7 +87,6 @@ const foreignNames: ReadonlySet<string> = new Set([
   'content_filter_result',
   // What tools of the server found.
   'codeExecutionResult', // Gemini
-  'executed_tools', // Groq
   // What the request held.
   'prompt', // llama.cpp
   'generation_settings',

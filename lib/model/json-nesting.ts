@@ -56,3 +56,13 @@ export function isCheapToParse (json: string): boolean {
   }
   return true
 }
+
+/** Whether each object and array of a text that begins with one is closed. */
+export function isClosed (json: string): boolean {
+  const nesting = new JsonNesting()
+  let depth = 0
+  for (let position = 0; position < json.length; position += 1) {
+    depth += nesting.change(json.charCodeAt(position))
+  }
+  return depth === 0
+}

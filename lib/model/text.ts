@@ -1,3 +1,4 @@
+import { isObject } from '../option-checks.js'
 import { propertyOf } from './counts.js'
 import { isForeign, isLabel } from './envelope-names.js'
 
@@ -18,6 +19,9 @@ const argumentNames = new Set([
   'action', // OpenAI's shell
   'operation' // OpenAI's patches
 ])
+
+/** What tools of Groq's server did: a model wrote the arguments alone. */
+const executedToolsName = 'executed_tools'
 
 /**
  * Ends of the types of what no model wrote as text: what a tool found, why it or the API failed,
@@ -125,6 +129,7 @@ function bytesOf (name: string, holder: object): number {
   if (isForeign(name, holder) || isRepeated(name, holder)) return 0
   if (isString) return isLabel(name) ? 0 : Buffer.byteLength(property)
   if (argumentNames.has(name)) return bytesOfArguments(property)
+  if (name === executedToolsName) return bytesOfExecutedTools(property)
   // Sound is encoded, and what it says stands beside.
   return bytesIn(name === 'audio' ? { ...property, data: null } : property)
 }
@@ -139,6 +144,14 @@ function bytesInAll (values: readonly unknown[]): number {
   for (const value of values) {
     if (typeof value === 'string') bytes += Buffer.byteLength(value)
     if (typeof value === 'object' && value !== null) bytes += bytesIn(value)
+  }
+  return bytes
+}
+
+function bytesOfExecutedTools (tools: object): number {
+  let bytes = 0
+  for (const tool of Object.values(tools)) {
+    if (isObject(tool)) bytes += bytesOf('arguments', tool)
   }
   return bytes
 }

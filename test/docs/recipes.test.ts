@@ -286,9 +286,9 @@ t.test("refusals and errors of the proxy have OpenAI's format", async (t) => {
   await t.rejects(stranger.models.list(), unauthenticated)
 })
 
-/** What the proxy holds for a request, at most. */
+/** What the proxy holds for a request, at most, with the maximum that it sends. */
 function bound (fields: object): number {
-  const body = { model: 'any', messages: says(question), ...fields }
+  const body = { model: 'any', messages: says(question), max_tokens: 1024, ...fields }
   const most = estimateOf(body, { output: 1024, image: 1_500 })
   return most === null ? NaN : most.input + most.output
 }
@@ -299,14 +299,27 @@ const tools = (description: string): object[] => [
 const picture = (url: string) => [{ type: 'image_url', image_url: { url } }]
 const bytes = `data:image/png;base64,${'A'.repeat(2 * 2 ** 20)}`
 
-for (const [what, fields, least, forwarded] of [
-  ['the larger of two maxima', { max_tokens: 1, max_completion_tokens: 4096 }, 4096, {}],
+type Fields = Readonly<Record<string, unknown>>
+
+const estimated: [what: string, fields: Fields, least: number, forwarded: object][] = [
+  [
+    'the larger of two maxima',
+    { max_tokens: 1, max_completion_tokens: 4096 },
+    4096,
+    { max_tokens: 4096 }
+  ],
+  ['a maximum of 0', { max_tokens: 0 }, 1024, { max_tokens: 1024 }],
+  ['a maximum beyond all integers', { max_tokens: 1e300 }, 1024, { max_tokens: 1024 }],
+  ['a negative maximum', { max_tokens: -1 }, 1024, { max_tokens: 1024 }],
+  ['the newer name', { max_completion_tokens: 50 }, 50, { max_tokens: 50 }],
   ['every answer', { max_tokens: 1000, n: 8 }, 8000, {}],
   ['tools', { max_tokens: 1, tools: tools('x'.repeat(9000)) }, 9000, {}],
   ['an image of megabytes', { max_tokens: 1, messages: says(picture(bytes)) }, 1500, {}],
-  ['a maximum that it adds', {}, 1024, { max_completion_tokens: 1024 }],
+  ['a maximum that it adds', {}, 1024, { max_tokens: 1024 }],
   ['ordinary fields', { top_p: 0.5, stop: ['.'], seed: 7, user: 'm', max_tokens: 9 }, 9, {}]
-] as const) {
+]
+
+for (const [what, fields, least, forwarded] of estimated) {
   t.test(`the proxy estimates ${what}, and passes the request on`, async (t) => {
     answer((_, response) => {
       complete(response, 'late', usage)
@@ -314,10 +327,11 @@ for (const [what, fields, least, forwarded] of [
     const response = await complain(what, fields)
     t.equal(response.status, 200)
     await response.text()
-    t.equal(remaining(response), 20_000 - bound(fields))
-    t.ok(bound(fields) >= least)
-    const body = { model: 'any', messages: says(question), ...fields }
-    t.same(model.requests, [{ ...body, ...forwarded }])
+    const { max_completion_tokens: _newer, ...others } = fields
+    const sent = { ...others, ...forwarded }
+    t.equal(remaining(response), 20_000 - bound(sent))
+    t.ok(bound(sent) >= least)
+    t.same(model.requests, [{ model: 'any', messages: says(question), ...sent }])
   })
 }
 

@@ -10,6 +10,8 @@ const data = {
   'text and usage': '{"choices":[{"delta":{"content":"four"}}],"usage":{"total_tokens":50}}',
   '[DONE]': '[DONE]',
   'beginning of a message': '{"type":"message_start","message":{"usage":{"input_tokens":20}}}',
+  'usage without output':
+    '{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":0}}',
   'nothing that matters': '{"type":"ping"}',
   'beginning of 1': '{"choices":[{"index":1,"delta":{"content":""},"finish_reason":null}]}',
   'text of 1': '{"choices":[{"index":1,"delta":{"content":"four"},"finish_reason":null}]}',
@@ -51,6 +53,9 @@ const endings: [arrivals: Arrival[], hasEnded: boolean, isComplete: boolean][] =
   [['text', 'text', 'usage', 'text', 'end'], true, false],
   [['text and usage', 'text', 'end', 'usage'], true, true],
   [['beginning of a message', 'end'], true, false],
+  [['beginning of a message', 'text', 'usage without output'], true, false],
+  [['beginning of a message', 'usage without output'], true, true],
+  [['text', 'usage', 'beginning of a message', 'usage without output'], true, false],
   [['text', 'text of 1', 'end', 'usage'], false, false],
   [['text', 'text of 1', 'end', 'end of 1', 'usage'], true, true],
   [['text', 'text of 1', 'end and usage of 0'], false, false],

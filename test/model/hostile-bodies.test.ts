@@ -33,16 +33,23 @@ const costly: [what: string, json: string][] = [
 for (const [what, json] of costly) {
   const chunk = `{"response":"four","x":${json}}`
 
-  t.test(`a chunk is not read whose objects and arrays ${what}`, async (t) => {
+  t.test(`each byte counts of a chunk whose objects and arrays ${what}`, async (t) => {
     const body = Buffer.from(`data: ${chunk}\n\ndata: {"response":"six"}\n\n`)
     const { bytes, end } = await meteredInParts(body, [part])
     t.ok(body.equals(bytes))
-    t.equal(end.textBytes, 3)
+    t.equal(end.textBytes, chunk.length + 3)
   })
 
-  t.test(`the text of a body that is cut off is not read if they ${what}`, async (t) => {
+  t.test(`each byte counts of a body that is cut off if they ${what}`, async (t) => {
     const { end } = await meteredInParts(Buffer.from(chunk.slice(0, -1)), [part])
-    t.equal(end.textBytes, 0)
+    t.equal(end.textBytes, chunk.length - 1)
+  })
+
+  t.test(`what follows is read where those of the first line ${what}`, async (t) => {
+    const last = { response: 'six', done: true, prompt_eval_count: 12, eval_count: 5_000 }
+    const body = Buffer.from(`${chunk}\n${JSON.stringify(last)}\n`)
+    const { end } = await meteredInParts(body, [part])
+    t.match(end, { textBytes: chunk.length + 3, isComplete: true, usage: { total: 5_012 } })
   })
 }
 

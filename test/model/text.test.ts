@@ -335,6 +335,15 @@ const envelopes: [api: string, chunks: object[]][] = [
     ]
   ],
   [
+    'Groq, with the arguments of such a tool',
+    [
+      {
+        ...chat,
+        choices: [{ delta: { executed_tools: [{ arguments: 'four', output: 'A page' }] } }]
+      }
+    ]
+  ],
+  [
     'Copilot',
     [
       { ...chat, choices: [{ delta: { content: '', reasoning_text: 'four' } }] },

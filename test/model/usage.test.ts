@@ -246,6 +246,24 @@ const usageObjects: [rule: string, usage: unknown, expected: Numbers | null][] =
   ['nothing', {}, null],
   ['seconds', { type: 'duration', seconds: 9 }, null],
   ['costs and timings', { cost: 0.5, timings: { prompt_n: 9 }, tool_usage: { total: 9 } }, null],
+  [
+    'the results of Titan',
+    { inputTextTokenCount: 10, results: [{ tokenCount: 500 }, { tokenCount: 40 }] },
+    [null, 550, 10, 0, 0, 540, 0]
+  ],
+  ['a fraction', { prompt_tokens: 12.5, completion_tokens: 30 }, null],
+  ['a number beyond the safe integers', { prompt_tokens: 2 ** 60, completion_tokens: 1 }, null],
+  ['a number in a text', { prompt_tokens: '12', completion_tokens: 30 }, null],
+  [
+    'a part that is no number of tokens',
+    { input_tokens: 12, output_tokens: 30, input_tokens_details: { cached_tokens: -1 } },
+    null
+  ],
+  [
+    'one of several calls of a model that has no number of tokens',
+    { input_tokens: 12, iterations: [{ input_tokens: 12, output_tokens: 1.5 }] },
+    null
+  ],
   ['no number of tokens', { prompt_tokens: NaN, completion_tokens: -1, total_tokens: 1.5 }, null],
   ['numbers that are texts', { prompt_tokens: '100', completion_tokens: '50' }, null],
   ['a number that no sum can hold', { prompt_tokens: Infinity, completion_tokens: 2 ** 60 }, null],
