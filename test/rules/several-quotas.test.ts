@@ -415,7 +415,9 @@ t.test('start-up fails if a store lacks a function that one of its quotas needs'
   })
   const permit = await app.quotaAcquire(localAuthentication('a'), ['default', 'chat'])
   t.match(permit.refusal, { outcome: 'unavailable', reason: 'store' }, 'the default quota, marked')
-  matchExactly(t, log.errors(), ['the quota store failed; it may have counted the request all the same'])
+  matchExactly(t, log.errors(), [
+    'the quota store failed; it may have counted the request all the same'
+  ])
   const register = async (options: object) => {
     await Fastify().register(quotaPlugin, options as QuotaOptions)
   }

@@ -18,8 +18,9 @@ import { ResumedHolding } from './resumed-holding.js'
  *
  * It is settled once, in whichever process ends it first: only that one counts what was used beyond
  * what was granted, and publishes it. A later end changes nothing, and so does every end once the
- * window of the admission is over. `end` rejects if a store fails or does not answer within 5
- * seconds: call it again, or try the job again.
+ * window of the admission is over, unless an earlier one of the same object was rejected. `end`
+ * rejects if a store fails or does not answer within 5 seconds: call it again, or try the job
+ * again.
  *
  * If only the reply of the store was lost, the permit is settled. A further `end` of the same
  * object then counts what was used beyond, at worst twice if another process has ended the permit,

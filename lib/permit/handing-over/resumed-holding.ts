@@ -78,8 +78,9 @@ export class ResumedHolding implements Reportable {
     if (this.#isCounted) return
     this.#isCounted = true
     lines?.freed(callerKey)
-    const failed = used > counted && !(await this.#countBeyond(used - counted))
-    this.#publish(used, failed)
+    const isBeyondCounted = used <= counted || (await this.#countBeyond(used - counted))
+    // What the admission counted beyond what was used may not have been taken off.
+    this.#publish(used, isFirst === false || !isBeyondCounted)
   }
 
   /** Returns whether the store has counted it. */

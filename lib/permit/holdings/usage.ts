@@ -100,8 +100,7 @@ export class Usage implements Holding {
     let settled: Pick<QuotaSettlement, 'used' | 'reported'> | null = null
     return this.#tally.bringTo(
       () => {
-        // A later report is published with a message of its own, even if it comes while the store
-        // is asked.
+        // A report that comes after this has been read has a message of its own.
         if (this.#hasEnded) settled = { used: this.#due, reported: this.#reported !== null }
         return { used: this.#due, isHeld: this.#isHeld }
       },

@@ -364,8 +364,8 @@ BEGIN
 END $function$;
 
 -- Takes off what each settlement says, in the window that has counted it and in no other; nothing
--- falls below 0. One with a name is applied while the window lasts by the server's clock, and only
--- if its name is new.
+-- falls below 0. One with a name is applied only if its name is new and the window lasts: by the
+-- server's date in a time zone, otherwise by the time of the call.
 -- `applied` is, for each, false if one with a name was not applied.
 CREATE OR REPLACE FUNCTION llm_quota_settle(
   INOUT state llm_quota_counter[], settlements llm_quota_settlement[], moment bigint,

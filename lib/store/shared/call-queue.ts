@@ -56,7 +56,8 @@ interface RefusedCall {
 
 /**
  * What a process asks of one server: what waits for a call, in which order and until when. One call
- * is under way at a time: after `next`, `succeeded` or `failed` follows.
+ * is under way at a time: after `next` has returned one, `succeeded` or `failed` follows. `failed`
+ * also comes alone, if there is no connection.
  *
  * A request is decided only after all that was given back in its counters: its call has the duties
  * of these counters first, or the request waits for a later call. Then other duties follow, as many

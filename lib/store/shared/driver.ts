@@ -7,8 +7,9 @@ import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStoreState } fro
  */
 export interface Driver {
   /**
-   * The maximum number of demands and standings in a call of several requests, and of its duties.
-   * So many keep the server busy for a few milliseconds, in the worst order of requests.
+   * The maximum number of demands in a call of several requests, and of each kind of its duties; a
+   * quarter of it, of standings. So many keep the server busy for a few milliseconds, in the worst
+   * order of requests.
    */
   readonly mostDemands: number
   /**
