@@ -70,9 +70,9 @@ export class TextCounter {
   /** Reads the next chunk. Returns the bytes of text in it that no earlier chunk held. */
   read (chunk: object): number {
     const type = propertyOf(chunk, 'type') ?? propertyOf(chunk, 'event_type')
-    const bytes = isAudio(type) ? 0 : bytesIn(chunk)
     const wholeBytes = bytesOf(wholeTextName, chunk)
     if (wholeBytes > 0) this.#addRepeated(wholeTextName, wholeBytes)
+    const bytes = isAudio(type) ? 0 : Math.max(0, bytesIn(chunk) - wholeBytes)
     if (typeof type === 'string' && repetition.test(type)) {
       this.#addRepeated(type, bytes)
       return 0
@@ -112,7 +112,6 @@ function bytesIn (value: object): number {
   let bytes = 0
   let bytesOfReasoning = 0
   for (const name of Object.keys(value)) {
-    if (name === wholeTextName) continue
     const bytesOfProperty = bytesOf(name, value)
     if (!reasoningNames.has(name)) bytes += bytesOfProperty
     else bytesOfReasoning = Math.max(bytesOfReasoning, bytesOfProperty)

@@ -241,6 +241,10 @@ const envelopes: [api: string, chunks: object[]][] = [
     ]
   ],
   ['Hugging Face, a body', [{ generated_text: 'four' }]],
+  ['watsonx, in parts', [
+    { results: [{ generated_text: 'fo' }] },
+    { results: [{ generated_text: 'ur' }] }
+  ]],
   [
     'Cohere',
     [
