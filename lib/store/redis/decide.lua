@@ -178,7 +178,7 @@ local function isOver (counter, starts, ends)
 end
 
 -- Opens a window. Its counter is kept for `keep` or, in a time zone, until the time `keptUntil` of
--- the server's clock or of the client's, whichever is behind.
+-- the server's clock or of the client's, whichever is behind. If that is over, for `keep`, too.
 local function open (quota, counter, ends, keptUntil)
   if counter.state == NEW and quota.overflow and counter ~= quota.overflow then
     quota.free = quota.free - 1
@@ -188,7 +188,8 @@ local function open (quota, counter, ends, keptUntil)
   counter.ends, counter.deadFrom = now + quota.window, now + quota.keep
   if ends > 0 then
     counter.ends = ends
-    counter.deadFrom = now + keptUntil - min(serverTime, date)
+    local left = keptUntil - min(serverTime, date)
+    if left > 0 then counter.deadFrom = now + left end
   end
   counter.count, counter.held, counter.heldBefore = 0, 0, 0
 end
