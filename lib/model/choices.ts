@@ -18,8 +18,7 @@ export function choicesOf (holder: object): Choice[] {
   for (const name of ['choices', 'candidates']) {
     const list = readIn(holder, name)
     if (!Array.isArray(list)) continue
-    for (const [position, value] of list.entries()) {
-      if (!isObject(value)) continue
+    for (const [position, value] of list.filter(isObject).entries()) {
       const index = propertyOf(value, 'index')
       choices.push({ index: typeof index === 'number' ? index : position, value })
     }

@@ -37,6 +37,15 @@ const data = {
 
 type Arrival = keyof typeof data
 
+t.test('it is not known whether more choices have ended than are told apart', async (t) => {
+  const choices = Array.from({ length: 10_001 }, (_, index) => {
+    return { index, finish_reason: 'stop' }
+  })
+  const body = Buffer.from(`data: ${JSON.stringify({ choices, usage: { total_tokens: 50 } })}\n\n`)
+  const { end } = await meteredInParts(body, [body.length])
+  t.match(end, { by: 'source', isComplete: false })
+})
+
 const endings: [arrivals: Arrival[], hasEnded: boolean, isComplete: boolean][] = [
   [['text', 'end', 'usage'], true, true],
   [['text', 'usage', 'end'], true, true],

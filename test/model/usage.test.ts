@@ -521,6 +521,8 @@ t.test('UsageReader adds up what choices state of themselves, with their input o
   t.strictSame(usageOf({ choices: ends }), reader.usage)
   reader.read({ choices: [], usage: { prompt_tokens: 19, completion_tokens: 5_000 } })
   t.equal(reader.usage?.total, 5_019)
+  const longer = { index: 2, usage: { prompt_tokens: 20, completion_tokens: 1 } }
+  t.match(usageOf({ choices: [...ends, longer] }), { total: 5_022, input: 20, output: 5_002 })
 })
 
 t.test('UsageReader ignores what is no chunk', async (t) => {

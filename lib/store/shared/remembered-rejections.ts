@@ -82,10 +82,7 @@ export class RememberedRejections {
     }
     const { counters } = demand
     this.#rejections.set(name, { counters, acquisition: rejection, askedAt, isAsked: false })
-    if (rejection.overflow !== true) return
-    const ofOverflow = this.#byOverflow.get(counters)
-    if (ofOverflow === undefined) this.#byOverflow.set(counters, new Set([name]))
-    else ofOverflow.add(name)
+    if (rejection.overflow === true) this.#namesByOverflow(counters).add(name)
   }
 
   /** Removes what is out of date because something was given back in the counter. */
@@ -96,7 +93,7 @@ export class RememberedRejections {
 
   /** As `drop`, of the overflow counter, which many callers can share. */
   dropOverflow (counters: string): void {
-    for (const name of this.#byOverflow.get(counters) ?? []) this.#rejections.delete(name)
+    for (const name of this.#namesByOverflow(counters)) this.#rejections.delete(name)
     this.#byOverflow.delete(counters)
   }
 
@@ -104,10 +101,13 @@ export class RememberedRejections {
     const known = this.#rejections.get(name)
     if (known === undefined) return
     this.#rejections.delete(name)
-    if (known.acquisition.overflow !== true) return
-    const ofOverflow = this.#byOverflow.get(known.counters)
-    ofOverflow?.delete(name)
-    if (ofOverflow?.size === 0) this.#byOverflow.delete(known.counters)
+    this.#namesByOverflow(known.counters).delete(name)
+  }
+
+  #namesByOverflow (counters: string): Set<string> {
+    const names = this.#byOverflow.get(counters) ?? new Set<string>()
+    this.#byOverflow.set(counters, names)
+    return names
   }
 
   #find (demand: Demand): Remembered | undefined {
