@@ -315,11 +315,15 @@ const codes: Record<string, { codes: readonly string[]; error: typeof NotRunErro
     ],
     error: NotRunError
   },
-  'a call may have run if the connection was lost or the server shut down': {
+  'a call may have run if the connection was lost or the server shut down, also behind a pooler': {
     codes: [
-      ...['08006', '08P01', '40003', '57P01', '57P02'],
+      ...['08006', '08P01', '40003', '57P01', '57P02', '58000'],
       ...['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'undefined']
     ],
+    error: null
+  },
+  'a call may have run if the code is one of a client, though it has the form of a server code': {
+    codes: ['P1001', 'P1017', 'P2010', 'P2028', 'FATAL', 'HPERR'],
     error: null
   }
 }

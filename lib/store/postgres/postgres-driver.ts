@@ -10,10 +10,12 @@ import type { ConnectedFunctions, SchemaFunctions } from './functions.js'
 import { recordsOf } from './records.js'
 import { readPage, readReply } from './replies.js'
 
-// Errors of the server, which rolls the statement back. The exceptions are a lost connection and a
-// server that shuts down, after which the statement may have run.
-const serverCode = /^[0-9FHPX][0-9A-Z]{4}$/
-const uncertainCode = /^(?:08|40003|57P0[12])/
+// Errors of the server, which rolls the statement back. Their classes are those of PostgreSQL, as
+// clients have codes of the same form: P2010 and P1017 of Prisma can mean a lost connection. The
+// exceptions are a lost connection, a server that shuts down, and a pooler that lost its server,
+// which is a system error (58000) of PgCat: the statement may have run.
+const serverCode = /^(?:[0-9][0-9A-Z]|F0|HV|P0|XX)[0-9A-Z]{3}$/
+const uncertainCode = /^(?:08|40003|57P0[12]|58)/
 // Without a connection, nothing was sent.
 const unconnectedCode = /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN)$/
 // Errors after which the next attempt can succeed in a moment: too many connections, a lock that
