@@ -5,12 +5,27 @@ interface Pipeline extends ScriptCommands<unknown> {
   exec(): Promise<[error: Error | null, reply: unknown][]>
 }
 
+interface PipeliningCluster {
+  pipeline(): Pipeline
+}
+
 export function adaptIoredis (client: IoredisClient): QuotaRedisClient {
   // With automatic pipelining, the Cluster of iovalkey up to 0.4 and of ioredis before 5.11 treats
   // a command's first argument as its key, so it groups scripts by digest and rejects a group whose
   // keys are on different nodes. An explicit pipeline uses the key.
-  const run = async (command: (commands: ScriptCommands<unknown>) => unknown): Promise<unknown> => {
-    if (!isPipeliningCluster(client)) return command(client)
+  const commands = isPipeliningCluster(client) ? oneByOne(client) : client
+  return {
+    readiness: () => readinessOfIoredis(client),
+    evaluateDigest: (digest, keys, parameters) =>
+      commands.evalsha(digest, keys.length, ...keys, ...parameters),
+    evaluateSource: (source, keys, parameters) =>
+      commands.eval(source, keys.length, ...keys, ...parameters)
+  }
+}
+
+/** Sends each command in a pipeline of its own. */
+function oneByOne (client: PipeliningCluster): IoredisClient {
+  const run = async (command: (pipeline: Pipeline) => unknown): Promise<unknown> => {
     const pipeline = client.pipeline()
     command(pipeline)
     const [result] = await pipeline.exec()
@@ -18,11 +33,8 @@ export function adaptIoredis (client: IoredisClient): QuotaRedisClient {
     return result?.[1]
   }
   return {
-    readiness: () => readinessOfIoredis(client),
-    evaluateDigest: (digest, keys, parameters) =>
-      run((commands) => commands.evalsha(digest, keys.length, ...keys, ...parameters)),
-    evaluateSource: (source, keys, parameters) =>
-      run((commands) => commands.eval(source, keys.length, ...keys, ...parameters))
+    evalsha: (...given) => run((pipeline) => pipeline.evalsha(...given)),
+    eval: (...given) => run((pipeline) => pipeline.eval(...given))
   }
 }
 
@@ -36,7 +48,7 @@ function readinessOfIoredis (client: object): Readiness {
 }
 
 // Only a Cluster has the function `nodes`.
-function isPipeliningCluster (client: object): client is { pipeline(): Pipeline } {
+function isPipeliningCluster (client: object): client is PipeliningCluster {
   const isCluster = hasFunction(client, 'nodes') && hasFunction(client, 'pipeline')
   if (!isCluster || !('options' in client) || !isObject(client.options)) return false
   return Reflect.get(client.options, 'enableAutoPipelining') === true

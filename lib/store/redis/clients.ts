@@ -3,9 +3,8 @@
  * `redis` and `@valkey/valkey-glide` itself. Implement this interface to use another client.
  *
  * - **Parameters**: send each unchanged. A Buffer holds numbers in binary form.
- * - **Replies**: return the client's replies unchanged. The store reads arrays of integers and
- *   texts. An integer can be a number, a bigint or a text, and a text a string or a Buffer, so
- *   RESP2, RESP3 and a client's own reply options all work.
+ * - **Replies**: return the client's replies unchanged. The store reads texts and arrays of texts.
+ *   A text can be a string or a Buffer, so RESP2, RESP3 and a client's own reply options all work.
  * - **Errors**: reject the promise. If the server does not know the digest, the message must start
  *   with `NOSCRIPT`. The command was not executed in this case, and the store sends the script's
  *   source. After other errors the command may have been executed, so an implementation must not

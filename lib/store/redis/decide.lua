@@ -41,9 +41,10 @@ local DEMAND = 'ddddddddddd'
 -- quotaAt, row, starts, ends, as those of a demand
 local STANDING = 'dddd'
 
--- Returns numbers: the period; for each settlement that is applied once, 1 if it was, else 0; for
--- each demand what was granted (-1 if it has no room), its count, and the id of its window; for
--- each standing its count, or -1 if its window is over. A count is four numbers: what is counted;
+-- Returns one text of integers with a space between them, which clients read several times as fast
+-- as a list of integers: the period; for each settlement that is applied once, 1 if it was, else 0;
+-- for each demand what was granted (-1 if it has no room), the id of its window, and its count; for
+-- each standing its count, or -1 if its window is over. A count is four integers: what is counted;
 -- what is held; how long the window stays open or, in a time zone, when it ends (of no meaning for
 -- places); and whether it is of the overflow counter (1 or 0).
 --
@@ -52,7 +53,6 @@ local NUMBERS = ARGV[1]
 local KEY_SLACK = 60000 -- how much longer than needed a key can stay, so that this is rarely set
 local SHORTEST_MEMORY = 60000 -- how long a settlement that is applied once is remembered at least
 local CALL_MEMORY = '86400000' -- how long the number of a process's latest call is remembered
-local EXACT = 2 ^ 52 -- from here on, a client can round an integer, so it is returned as a text
 local format, max, min, unpackNumbers = string.format, math.max, math.min, struct.unpack
 
 local time, date, periodLength, placeDuration, nextWindowId, cap, callNumber, callsKeyAt,
@@ -140,7 +140,7 @@ if callsKey then
 end
 
 -- Settle: only the window that has counted changes, and what is held of the settled period.
-local reply, remembered = { period }, {}
+local reply, remembered = { format('%d', period) }, {}
 for _ = 1, settlementCount do
   local quotaAt, row, windowId, lessCount, lessHeld, settledPeriod, onceKeyAt
   quotaAt, row, windowId, lessCount, lessHeld, settledPeriod, onceKeyAt, at =
@@ -194,12 +194,10 @@ local function open (quota, counter, ends, keptUntil)
   counter.count, counter.held, counter.heldBefore = 0, 0, 0
 end
 
-local function addCount (quota, counter)
-  local last, count, held = #reply, counter.count, heldOf(counter)
-  if count >= EXACT then count, held = format('%d', count), format('%d', held) end
-  reply[last + 1], reply[last + 2] = count, held
-  reply[last + 3] = counter.isZoned and counter.ends or counter.ends - now
-  reply[last + 4] = counter == quota.overflow and 1 or 0
+-- Returns the four integers of a count.
+local function countOf (quota, counter)
+  return counter.count, heldOf(counter), counter.isZoned and counter.ends or counter.ends - now,
+    counter == quota.overflow and 1 or 0
 end
 
 -- Decide on the requests: first whether all demands have room, then what is granted.
@@ -235,9 +233,8 @@ for _ = 1, requestCount do
       if counter.state == READ then counter.state = CHANGED end
       if placeNameAt > 0 then prolong(holders[row].kept, ARGV[placeNameAt]) end
     end
-    reply[#reply + 1] = granted < EXACT and granted or format('%d', granted)
-    addCount(quota, counter)
-    reply[#reply + 1] = counter.id
+    reply[#reply + 1] =
+      format('%d %d %d %d %d %d', granted, counter.id, countOf(quota, counter))
   end
 end
 
@@ -248,7 +245,7 @@ for _ = 1, standingCount do
   local quota = quotas[quotaAt]
   local counter = counterOf(quota, row)
   if isOver(counter, starts, ends) then reply[#reply + 1] = -1
-  else addCount(quota, counter) end
+  else reply[#reply + 1] = format('%d %d %d %d', countOf(quota, counter)) end
 end
 
 -- Write the counters, and see that their keys expire.
@@ -299,4 +296,4 @@ for _, kept in pairs(concurrent) do
     if ended > 0 then call('ZREMRANGEBYRANK', key, 0, ended - 1) end
   end
 end
-return reply
+return table.concat(reply, ' ')

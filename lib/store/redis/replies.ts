@@ -3,20 +3,20 @@ import type { Call, Decided, Reply } from '../shared/driver.js'
 import { unstoredName } from '../shared/stored-names.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount } from '../store.js'
 
-/** Reads the values of a reply, which is a list, one after the other. */
+/** Reads the texts of a reply one after the other. */
 class ReplyReader {
   readonly #reply: unknown
-  readonly #values: readonly unknown[]
+  readonly #texts: readonly unknown[]
   #position = 0
 
-  constructor (reply: unknown) {
-    if (!Array.isArray(reply)) throw unexpected(reply)
+  /** @param texts Those of the reply. */
+  constructor (reply: unknown, texts: readonly unknown[]) {
     this.#reply = reply
-    this.#values = reply
+    this.#texts = texts
   }
 
   get hasMore (): boolean {
-    return this.#position < this.#values.length
+    return this.#position < this.#texts.length
   }
 
   /** Returns an integer of at least 0. */
@@ -28,7 +28,8 @@ class ReplyReader {
 
   /** Returns an integer of at least 0, or null for -1. */
   nextOrNull (): number | null {
-    const number = numberOf(this.#nextValue())
+    const text = this.text()
+    const number = text === '' ? NaN : Number(text)
     if (number === -1) return null
     if (!Number.isSafeInteger(number) || number < 0) throw unexpected(this.#reply)
     return number
@@ -40,9 +41,11 @@ class ReplyReader {
     return number === 1
   }
 
-  /** Returns a text, which a client can return as a Buffer. */
   text (): string {
-    return String(this.#nextValue())
+    const text = textOf(this.#texts[this.#position])
+    if (text === null) throw unexpected(this.#reply)
+    this.#position += 1
+    return text
   }
 
   /** Returns the cursor of the next page, null after the last one. */
@@ -56,27 +59,19 @@ class ReplyReader {
   end (): void {
     if (this.hasMore) throw unexpected(this.#reply)
   }
-
-  #nextValue (): unknown {
-    if (!this.hasMore) throw unexpected(this.#reply)
-    const value = this.#values[this.#position]
-    this.#position += 1
-    return value
-  }
 }
 
-/** Returns the number that a client has made of an integer or a text; NaN if it is none. */
-function numberOf (value: unknown): number {
-  if (typeof value === 'number') return value
-  if (typeof value === 'bigint') return Number(value)
-  const isText = typeof value === 'string' || value instanceof Buffer
-  const text = isText ? String(value) : ''
-  return text === '' ? NaN : Number(text)
+/** Returns a text, which a client can return as a Buffer; null for anything else. */
+function textOf (value: unknown): string | null {
+  if (typeof value === 'string') return value
+  return value instanceof Buffer ? value.toString() : null
 }
 
 /** Reads the reply of decide.lua. */
 export function readReply (reply: unknown, call: Call): Reply {
-  const reader = new ReplyReader(reply)
+  const text = textOf(reply)
+  if (text === null) throw unexpected(reply)
+  const reader = new ReplyReader(reply, text.split(' '))
   const period = reader.next()
   const applied = call.settlements.map(({ once }) => once === null || reader.boolean())
   const decided = call.requests.map(({ demands }) =>
@@ -89,8 +84,8 @@ export function readReply (reply: unknown, call: Call): Reply {
 
 function readDecided (reader: ReplyReader, demand: Demand): Decided {
   const granted = reader.nextOrNull()
-  const count = readCount(reader, demand, reader.next())
   const windowId = reader.next()
+  const count = readCount(reader, demand, reader.next())
   return { admitted: granted !== null, granted: granted ?? 0, ...count, windowId }
 }
 
@@ -115,7 +110,7 @@ function readCount (
 
 /** Reads the reply of list.lua. */
 export function readPage (reply: unknown): CallerPage {
-  const reader = new ReplyReader(reply)
+  const reader = readerOfList(reply)
   const cursor = reader.cursor()
   const callers: CallerCount[] = []
   while (reader.hasMore) {
@@ -132,11 +127,16 @@ export function readPage (reply: unknown): CallerPage {
 
 /** Reads the reply of inspect.lua. */
 export function readCallers (reply: unknown): { count: number; cursor: string | null } {
-  const reader = new ReplyReader(reply)
+  const reader = readerOfList(reply)
   const cursor = reader.cursor()
   const count = reader.next()
   reader.end()
   return { count, cursor }
+}
+
+function readerOfList (reply: unknown): ReplyReader {
+  if (!Array.isArray(reply)) throw unexpected(reply)
+  return new ReplyReader(reply, reply)
 }
 
 function unexpected (reply: unknown): TypeError {
