@@ -7,7 +7,7 @@ import { createClient, createClientPool } from 'redis'
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
-import { acquireOne } from '../support/demands.js'
+import { acquireOne, estimate } from '../support/demands.js'
 import { closing, connected, nodesOf, quiet, type Connect } from '../support/redis-clients.js'
 import { RedisServer } from '../support/redis-server.js'
 import { until } from '../support/until.js'
@@ -74,4 +74,35 @@ for (const [name, connect] of Object.entries(clients)) {
       })
     }
   )
+
+  t.test(`${name} loses no settlement when it leaves a replica`, async (t) => {
+    const server = await RedisServer.start()
+    const onServer = server.client()
+    const { client, close } = await connect([server.port])
+    t.teardown(async () => {
+      close()
+      onServer.disconnect()
+      await server.stop()
+    })
+    const store = new RedisQuotaStore({ client })
+    const other = new RedisQuotaStore({ client })
+    const tokens = { ...estimate(10), limit: 1_000 }
+    const counted = await Promise.all(
+      Array.from({ length: 20 }, () => acquireOne(store, 'alice', tokens))
+    )
+
+    await onServer.replicaof('127.0.0.1', 1)
+    // Requests follow each other without a pause, also after the one with which the client leaves.
+    const asking = new AbortController()
+    const requests = [store, other].map(async (asked) => {
+      while (!asking.signal.aborted) await acquireOne(asked, 'bob').catch(() => {})
+    })
+    const settled = counted.map(({ receipt }) => store.settle(receipt, { count: 9, held: 10 }))
+    await t.rejects(acquireOne(store, 'carol'))
+    await onServer.replicaof('NO', 'ONE')
+    await Promise.all(settled)
+    asking.abort()
+    await Promise.all(requests)
+    t.match(await acquireOne(store, 'alice', tokens), { count: 30 })
+  })
 }

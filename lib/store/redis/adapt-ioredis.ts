@@ -44,7 +44,14 @@ const connectingStatus: readonly unknown[] = ['connecting', 'connect', 'close', 
 function readinessOfIoredis (client: object): Readiness {
   const status: unknown = 'status' in client ? client.status : undefined
   if (status === 'end') return 'closed'
-  return connectingStatus.includes(status) ? 'connecting' : 'ready'
+  return connectingStatus.includes(status) || isDisconnecting(client) ? 'connecting' : 'ready'
+}
+
+// A client that leaves a replica (`reconnectOnError`) has the status `ready` until its socket is
+// closed. By then, it rejects what it has not sent.
+function isDisconnecting (client: object): boolean {
+  return 'stream' in client && isObject(client.stream) &&
+    Reflect.get(client.stream, 'writable') === false
 }
 
 // Only a Cluster has the function `nodes`.

@@ -1,23 +1,23 @@
 import { hasFunction } from '../../option-checks.js'
 import type { NodeRedisClient, QuotaRedisClient, Readiness } from './clients.js'
-import { leavingReplicas } from './leaving-replicas.js'
+import { leaverOf } from './replica-leaver.js'
 
 export function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
   // In a pool, each of the commands gets another idle connection. A cluster has other ways to leave
   // a replica.
-  const run = leavingReplicas(() => {
-    if (canLeave(client)) {
-      for (let left = client.idleClients ?? 1; left > 0; left--) {
-        client.sendCommand(['QUIT']).catch(() => {})
-      }
-    }
+  const leaver = leaverOf(client, async () => {
+    if (!canLeave(client)) return
+    const quitting = Array.from({ length: client.idleClients ?? 1 }, () =>
+      client.sendCommand(['QUIT'])
+    )
+    await Promise.allSettled(quitting)
   })
   return {
-    readiness: () => readinessOfNodeRedis(client),
+    readiness: () => (leaver.isLeaving ? 'connecting' : readinessOfNodeRedis(client)),
     evaluateDigest: (digest, keys, parameters) =>
-      run(client.evalSha(digest, { keys: [...keys], arguments: [...parameters] })),
+      leaver.watch(client.evalSha(digest, { keys: [...keys], arguments: [...parameters] })),
     evaluateSource: (source, keys, parameters) =>
-      run(client.eval(source, { keys: [...keys], arguments: [...parameters] }))
+      leaver.watch(client.eval(source, { keys: [...keys], arguments: [...parameters] }))
   }
 }
 

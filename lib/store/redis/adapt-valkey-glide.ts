@@ -1,10 +1,8 @@
 import type { QuotaRedisClient, ValkeyGlideClient } from './clients.js'
-import { leavingReplicas } from './leaving-replicas.js'
+import { leaverOf } from './replica-leaver.js'
 
 export function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
-  const run = leavingReplicas(() => {
-    client.customCommand(['QUIT']).catch(() => {})
-  })
+  const leaver = leaverOf(client, () => client.customCommand(['QUIT']))
   const send = async (
     command: string,
     script: string,
@@ -12,7 +10,7 @@ export function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
     parameters: readonly (string | Buffer)[]
   ) => {
     try {
-      return await run(
+      return await leaver.watch(
         client.customCommand([command, script, String(keys.length), ...keys, ...parameters])
       )
     } catch (error) {
@@ -25,6 +23,7 @@ export function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
     }
   }
   return {
+    readiness: () => (leaver.isLeaving ? 'connecting' : 'ready'),
     evaluateDigest: (digest, keys, parameters) => send('EVALSHA', digest, keys, parameters),
     evaluateSource: (source, keys, parameters) => send('EVAL', source, keys, parameters)
   }
