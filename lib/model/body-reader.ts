@@ -35,6 +35,7 @@ export class BodyReader {
   /** Nothing more can be read. */
   #hasStopped = false
   #hasReadChunk = false
+  /** As stated, even if no usage is, with which `UsageReader` would name it. */
   #model: string | null = null
   #chunksWithoutModel = 0
   /** The last text of a chunk that is not JSON. */

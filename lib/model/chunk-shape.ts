@@ -7,14 +7,13 @@ import { modelNames } from './model-name.js'
 // model, or decides which strings are text stands outside of what can differ. It is then the same
 // in each chunk of a shape, and says in each what it said in the two that were parsed.
 //
-// - Only the values of properties can differ, and no name: `variableAt`.
-// - Of these, only strings and digits. An end that is stated as `true` cannot differ.
+// - Only digits can differ, and strings that are values of properties: `kindOf`. So neither a name
+//   can, nor an end that is stated as `true`.
 // - No string and no digits that a rule of another file compares: `meaningfulNames`.
 // - The texts among them must be all that counted in the two chunks that were parsed. So nothing
 //   that counts in another way, such as the arguments of a tool or a text that is stated twice, can
 //   differ.
-// - No shape is learned from a chunk that can state a usage, or that ends the response: see
-//   `LearnedShape.learnFrom`.
+// - From a chunk that can state a usage, or that ends the response, `BodyReader` learns no shape.
 
 /** A chunk that was parsed, and the bytes of what the model wrote in it. */
 interface MeasuredChunk {
@@ -22,11 +21,16 @@ interface MeasuredChunk {
   readonly textBytes: number
 }
 
-/** A value that differs from chunk to chunk: a string, of which the text counts, or digits. */
-type Variable = 'text' | 'string' | 'digits'
+/** A value that differs from chunk to chunk. */
+interface Variable {
+  /** What all chunks have in common before it, from the end of the variable before on. */
+  readonly before: string
+  /** A string whose text counts, another string, or digits. */
+  readonly kind: 'text' | 'string' | 'digits'
+}
 
-/** The longest chunk whose shape is looked for, in characters. Text comes in short ones. */
-const longest = 4096
+const quotationMark = 0x22
+const backslash = 0x5c
 
 /** Strings and digits. */
 const values = /("(?:[^"\\]|\\.)*"|\d+)/
@@ -51,13 +55,13 @@ const meaningfulNames = new Set([
  * takes to parse them and to look for a text, a usage and an end.
  */
 class ChunkShape {
-  /** What all chunks of the shape have in common, with a variable between each two. */
-  readonly #common: readonly string[]
   readonly #variables: readonly Variable[]
+  /** What all chunks have in common after the last variable. */
+  readonly #rest: string
 
-  private constructor (common: readonly string[], variables: readonly Variable[]) {
-    this.#common = common
+  private constructor (variables: readonly Variable[], rest: string) {
     this.#variables = variables
+    this.#rest = rest
   }
 
   /**
@@ -65,26 +69,21 @@ class ChunkShape {
    * the texts in which they differ are not all that the model wrote in them.
    */
   static of (first: MeasuredChunk, second: MeasuredChunk): ChunkShape | null {
-    if (first.json.length > longest || second.json.length > longest) return null
     const ofFirst = first.json.split(values)
     const ofSecond = second.json.split(values)
-    const common: string[] = []
     const variables: Variable[] = []
-    let text = ''
+    let common = ''
     for (const [index, part] of ofSecond.entries()) {
       if (part === ofFirst[index]) {
-        text += part
+        common += part
         continue
       }
-      const variable = variableAt(ofSecond, index)
-      if (variable === null) return null
-      const mark = variable === 'digits' ? '' : '"'
-      common.push(text + mark)
-      variables.push(variable)
-      text = mark
+      const kind = kindOf(part, nameOf(ofSecond, index))
+      if (kind === null) return null
+      variables.push({ before: common, kind })
+      common = ''
     }
-    common.push(text)
-    const shape = new ChunkShape(common, variables)
+    const shape = new ChunkShape(variables, common)
     return shape.#describes(first) && shape.#describes(second) ? shape : null
   }
 
@@ -96,26 +95,24 @@ class ChunkShape {
   textBytesIn (json: string): number | null {
     let textBytes = 0
     let position = 0
-    let index = 0
-    for (const common of this.#common) {
+    for (const { before, kind } of this.#variables) {
+      const start = position + before.length
       // `startsWith` would take three times as long.
-      if (json.slice(position, position + common.length) !== common) return null
-      position += common.length
-      const variable = this.#variables[index]
-      if (variable === undefined) break
-      index += 1
-      const end = variable === 'digits' ? endOfDigits(json, position) : endOfString(json, position)
-      if (end === -1) return null
-      if (variable === 'text') {
-        const bytes = bytesOfString(json, position, end)
+      if (json.slice(position, start) !== before) return null
+      position = kind === 'digits' ? endOfDigits(json, start) : endOfString(json, start)
+      if (position === -1) return null
+      if (kind === 'text') {
+        const bytes = bytesOfString(json, start, position)
         if (bytes === null) return null
         textBytes += bytes
       }
-      position = end
     }
-    return position === json.length ? textBytes : null
+    return json.slice(position) === this.#rest ? textBytes : null
   }
 }
+
+/** The longest chunk from which a shape is learned, in characters. Text comes in short ones. */
+const longest = 4096
 
 /** After so many chunks in a row of which no two have a shape, none is looked for. */
 const mostNotFound = 20
@@ -123,7 +120,8 @@ const mostNotFound = 20
 /** The shape of most chunks of a stream, as far as it is known. */
 export class LearnedShape {
   #shape: ChunkShape | null = null
-  #last: MeasuredChunk | null = null
+  /** The latest chunk that was parsed, with which the next one is compared; null before any. */
+  #previous: MeasuredChunk | null = null
   #notFound = 0
 
   /** Returns the bytes of what the model wrote in a chunk; null if it has to be parsed. */
@@ -133,51 +131,65 @@ export class LearnedShape {
 
   /** Learns from a chunk that was parsed, and states neither a usage nor an end. */
   learnFrom (chunk: MeasuredChunk): void {
-    if (chunk.textBytes === 0 || this.#notFound > mostNotFound) return
-    const shape = this.#last === null ? null : ChunkShape.of(this.#last, chunk)
-    this.#shape = shape ?? this.#shape
-    this.#notFound = shape === null ? this.#notFound + 1 : 0
-    this.#last = chunk
+    const isShortText = chunk.textBytes > 0 && chunk.json.length <= longest
+    if (!isShortText || this.#notFound > mostNotFound) return
+    const shape = this.#previous === null ? null : ChunkShape.of(this.#previous, chunk)
+    this.#previous = chunk
+    if (shape === null) {
+      this.#notFound += 1
+      return
+    }
+    this.#shape = shape
+    this.#notFound = 0
   }
 }
 
-/** Returns what differs; null if it can have a meaning. */
-function variableAt (parts: readonly string[], index: number): Variable | null {
-  const [name, colon, part] = parts.slice(index - 2, index + 1)
-  const property = colon?.trim() === ':' ? name?.slice(1, -1) : undefined
-  if (property !== undefined && meaningfulNames.has(property)) return null
-  if (part !== undefined && /^\d/.test(part)) return 'digits'
-  if (property === undefined || part?.startsWith('"') !== true) return null
-  return isLabel(property) ? 'string' : 'text'
+/** Returns the name of a part that is the value of a property; null if it is none. */
+function nameOf (parts: readonly string[], index: number): string | null {
+  const name = parts[index - 2]
+  const isProperty = name !== undefined && parts[index - 1]?.trim() === ':'
+  return isProperty ? name.slice(1, -1) : null
 }
 
+/**
+ * Returns of which kind a part is that differs; null if the difference can have a meaning.
+ *
+ * @param name That of the property whose value it is; null for any other part.
+ */
+function kindOf (part: string, name: string | null): Variable['kind'] | null {
+  if (name !== null && meaningfulNames.has(name)) return null
+  if (/^\d/.test(part)) return 'digits'
+  if (name === null || !part.startsWith('"')) return null
+  return isLabel(name) ? 'string' : 'text'
+}
+
+/** Returns the position after digits; -1 if there are none. */
 function endOfDigits (json: string, start: number): number {
   let end = start
   while (json.charCodeAt(end) >= 0x30 && json.charCodeAt(end) <= 0x39) end += 1
   return end === start ? -1 : end
 }
 
-/** Returns the position of the quotation mark that ends a string; -1 if there is none. */
+/** Returns the position after a string; -1 if there is none. */
 function endOfString (json: string, start: number): number {
-  let end = json.indexOf('"', start)
-  while (end !== -1 && isEscaped(json, start, end)) end = json.indexOf('"', end + 1)
-  return end
+  if (json.charCodeAt(start) !== quotationMark) return -1
+  let last = json.indexOf('"', start + 1)
+  while (last !== -1 && isEscaped(json, last)) last = json.indexOf('"', last + 1)
+  return last === -1 ? -1 : last + 1
 }
 
-const backslash = 0x5c
-
-/** Whether an odd number of backslashes precedes a character. */
-function isEscaped (json: string, start: number, position: number): boolean {
+/** Whether an odd number of backslashes precedes a character of a string. */
+function isEscaped (json: string, position: number): boolean {
   let first = position
-  while (first > start && json.charCodeAt(first - 1) === backslash) first -= 1
+  while (json.charCodeAt(first - 1) === backslash) first -= 1
   return (position - first) % 2 === 1
 }
 
-/** Returns the bytes in UTF-8 of a string of JSON between two positions; null if it is not JSON. */
+/** Returns the bytes in UTF-8 of the text of a string; null if it is not JSON. */
 function bytesOfString (json: string, start: number, end: number): number | null {
-  if (isPlainAscii(json, start, end)) return end - start
+  if (isPlainAscii(json, start, end)) return end - start - 2
   try {
-    return Buffer.byteLength(JSON.parse(json.slice(start - 1, end + 1)))
+    return Buffer.byteLength(JSON.parse(json.slice(start, end)))
   } catch {
     return null
   }

@@ -59,9 +59,7 @@ const partNames = [...cachedInputNames, ...cacheWriteNames, ...reasoningNames]
 /** Whether a usage states a number of tokens that is none, such as 12.5: others make no usage. */
 function hasUnreadable (usage: object): boolean {
   const details = objectsIn(usage, [...inputDetails, ...outputDetails])
-  const iterations = propertyOf(usage, 'iterations')
-  const lists = Array.isArray(iterations) ? iterations.filter(isObject) : []
-  return [usage, ...details, ...lists].some((source) => {
+  return [usage, ...details, ...elementsIn(usage, 'iterations')].some((source) => {
     // A text under the name of a part is what a model wrote: `reasoning`.
     const isWrong = wholeNames.some((name) => isUnreadable(statedIn(source, name)))
     return isWrong || partNames.some((name) => isWrongNumber(statedIn(source, name)))
@@ -114,8 +112,7 @@ function ownCountsIn (usage: object, beside: BesideUsage): TokenCounts | null {
 
 /** Titan on Bedrock states the output of each of its results. */
 function outputOfTitan (usage: object): number {
-  const results = propertyOf(usage, 'results')
-  return Array.isArray(results) ? sumOf(results.filter(isObject), ['tokenCount']) : 0
+  return sumOf(elementsIn(usage, 'results'), ['tokenCount'])
 }
 
 /**
@@ -180,11 +177,9 @@ function hasSeparateReasoning (sources: readonly object[], stated: StatedCounts)
  * @param reasoning What the usage itself states. The list does not state it.
  */
 function iterationsIn (usage: object, reasoning: number): TokenCounts | null {
-  const iterations = propertyOf(usage, 'iterations')
-  if (!Array.isArray(iterations)) return null
   const billed: TokenCounts[] = []
-  for (const iteration of iterations) {
-    const counts = isObject(iteration) ? ownCountsIn(iteration, nothing) : null
+  for (const iteration of elementsIn(usage, 'iterations')) {
+    const counts = ownCountsIn(iteration, nothing)
     if (counts !== null && counts.output > 0) billed.push(counts)
   }
   const sum = sumOfCounts(billed)
@@ -275,6 +270,12 @@ function statedIn (source: object, name: string): unknown {
 
 function objectsIn (source: object, names: readonly string[]): object[] {
   return names.map((name) => propertyOf(source, name)).filter(isObject)
+}
+
+/** Returns the objects in the list under a name; none if there is no list. */
+function elementsIn (source: object, name: string): object[] {
+  const list = propertyOf(source, name)
+  return Array.isArray(list) ? list.filter(isObject) : []
 }
 
 /** Returns a property of an object whose type is not known. */

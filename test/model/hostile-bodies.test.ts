@@ -90,6 +90,7 @@ const similarChunks: [what: string, chunk: string, textBytes: number][] = [
   ['with another number', similar('words').replace('"n":1', '"n":25'), 5],
   ['with a number of another kind', similar('words').replace('"n":1', '"n":-1.5'), 5],
   ['with no number in its place', similar('words').replace('"n":1', '"n":null'), 5],
+  ['with no text in its place', template.replace('"TEXT"', 'null'), 0],
   ['with another id', similar('words').replace('c1', 'c2'), 5],
   ['with another name', similar('words').replace('"content"', '"refusal"'), 5],
   ['that goes on', similar('words').replace(']}', ',{"delta":{"content":"six"}}]}'), 8],

@@ -20,9 +20,9 @@ export class ResumedHolding implements Reportable {
   readonly #requester: Requester
   #reported: number | null
   #isReportExpected = false
-  /** Determined by the first end; null for what the admission counted. */
-  #used: number | null | undefined = undefined
-  /** How many settlements have got no reply, yet or ever. */
+  /** What the permit counts, which the first end determines; null before. */
+  #used: number | null = null
+  /** How many settlements were sent and have got no reply, yet or ever. */
   #unanswered = 0
   /** Whether what was used beyond was counted, and published. */
   #isCounted = false
@@ -49,16 +49,15 @@ export class ResumedHolding implements Reportable {
   /** Rejects if the store fails or does not answer in time. It can be tried again. */
   async end (): Promise<void> {
     if (this.#hasEnded) return
-    if (this.#used === undefined) this.#used = this.#usedInTheEnd()
     // That a request was counted is final unless something is reported.
-    if (this.#used !== null) await settledInTime(this.#settle(this.#used))
+    if (this.#quota.unit === 'requests' && this.#reported === null) return
+    this.#used ??= this.#usedInTheEnd()
+    await settledInTime(this.#settle(this.#used))
     this.#hasEnded = true
   }
 
-  /** What the permit counts in the end; null for what the admission counted. */
-  #usedInTheEnd (): number | null {
+  #usedInTheEnd (): number {
     if (this.#reported !== null) return this.#reported
-    if (this.#quota.unit === 'requests') return null
     if (this.#isReportExpected) return this.granted
     return usedWithoutReport(this.#quota, this.granted, this.#requester)
   }

@@ -442,18 +442,17 @@ DECLARE
   request llm_quota_request;
   demand llm_quota_demand;
   counter llm_quota_counter;
-  overflow integer;                    -- the key of the overflow counter
+  overflow integer;                    -- the key of the overflow counter; null without a cap
   is_admitted boolean;
   alone bigint[];                      -- of each unit: the least that one of its demands would be
                                        -- granted if it were the only demand
   granted bigint;
   taken llm_quota_places[];
-  has_opened boolean := false;
+  has_opened boolean := false;         -- whether a counter is to be inserted
   decisions text[];
 BEGIN
   FOREACH request IN ARRAY requests LOOP
-    -- Whether all demands have room, each in its own counter, or in the overflow counter if the
-    -- caller has none and as many callers as the cap have one.
+    -- In which counter and window each demand counts, and whether all have room.
     is_admitted := true;
     alone := NULL;
     FOR position IN request.first .. request.last LOOP
@@ -462,19 +461,17 @@ BEGIN
       IF counter.kind = 'absent' THEN
         overflow := keys[demand.key].overflow;
         IF callers_left[overflow] <= 0 THEN
+          -- As many callers as the cap have a counter: this one counts in the overflow counter.
           demand.key := overflow;
           demands[position] := demand;
           counter := state[overflow];
+        ELSIF overflow IS NOT NULL THEN
+          -- The caller gets a counter, whose window is opened below.
+          callers_left[overflow] := callers_left[overflow] - 1;
         END IF;
       END IF;
       IF NOT llm_quota_is_open(counter, demand.window_start, moment) THEN
-        IF counter.kind = 'absent' THEN
-          has_opened := true;
-          -- Null without a cap.
-          IF demand.key <> overflow THEN
-            callers_left[overflow] := callers_left[overflow] - 1;
-          END IF;
-        END IF;
+        has_opened := has_opened OR counter.kind = 'absent';
         counter := llm_quota_open(
           counter, keys[demand.key].window_length, demand, moment, wall_time, this_period
         );

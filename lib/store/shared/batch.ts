@@ -9,7 +9,6 @@ export class Batch {
   readonly settlements: Duty<Settlement>[] = []
   readonly requests: QueuedRequest[] = []
   readonly standings: QueuedStanding[] = []
-  left = 0
 
   get isEmpty (): boolean {
     const duties = this.freed.length + this.renewed.size + this.settlements.length
@@ -29,6 +28,8 @@ export interface SentCall {
   /** As `Call.number`. */
   readonly number: number
   readonly sentAt: number
+  /** How many requests, the first ones in the queue, wait for it, and are rejected if it fails. */
+  readonly waiting: number
 }
 
 /** @param callName A name that no other call has, of no process. */

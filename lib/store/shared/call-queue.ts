@@ -168,9 +168,7 @@ export class CallQueue {
     // A call without settlements, which can be empty, shows that the server works again.
     const isProbe = this.#state === 'uncertain' && this.#givenBack.hasSettlements
     if (batch.isEmpty && !isProbe) return null
-    const content = contentOf(batch, name.text)
-    this.#underWay = { batch, content, number: name.number, sentAt: now }
-    return this.#underWay
+    return this.#begin(batch, name, now)
   }
 
   /** The call has run. */
@@ -235,7 +233,8 @@ export class CallQueue {
   }
 
   /** Nothing of the call has run: its duties wait, and its requests, if they can be tried again. */
-  #putBack ({ batch, number }: SentCall, kind: 'try-again' | 'not-run', error: unknown): void {
+  #putBack (call: SentCall, kind: 'try-again' | 'not-run', error: unknown): void {
+    const { batch, number } = call
     const { freed, settlements } = batch
     if (this.#options.canRepeat && settlements.length > 0) {
       this.#refused = { settlements, number }
@@ -244,13 +243,14 @@ export class CallQueue {
       this.#givenBack.addAgain(batch)
     }
     if (kind === 'try-again') this.#asked.putBack(batch)
-    else this.#rejectAsked(batch, error)
+    else this.#rejectAsked(call, error)
   }
 
   /** The call may have run: only what can be done twice, to free a place, is sent again. */
-  #giveUp ({ batch, content }: SentCall, error: unknown): void {
+  #giveUp (call: SentCall, error: unknown): void {
+    const { batch, content } = call
     for (const { ended } of [...batch.freed, ...batch.settlements]) rejectAll(ended, error)
-    this.#rejectAsked(batch, error)
+    this.#rejectAsked(call, error)
     // Nobody waits for these any more.
     const freed = batch.freed.map((duty) => ({ ...duty, ended: [] }))
     this.#givenBack.addAgain({ freed, settlements: [] })
@@ -260,10 +260,10 @@ export class CallQueue {
     }
   }
 
-  #rejectAsked (batch: Batch, error: unknown): void {
+  /** Rejects what a call asks, and the requests that wait for it. */
+  #rejectAsked ({ batch, waiting }: SentCall, error: unknown): void {
     rejectAsked(batch, error)
-    // If the call has no request, those that were left wait for settlements which cannot be sent.
-    if (batch.requests.length === 0) this.#asked.rejectFirst(batch.left, error)
+    this.#asked.rejectFirst(waiting, error)
   }
 
   #acquisitionsOf ({ demands, place }: RequestOfCall, index: number, reply: Reply): Acquisition[] {
@@ -281,8 +281,13 @@ export class CallQueue {
     this.#refused = null
     const batch = new Batch()
     batch.settlements.push(...settlements)
-    batch.left = this.#asked.requestCount
-    this.#underWay = { batch, content: contentOf(batch, ''), number, sentAt: now }
+    return this.#begin(batch, { text: '', number }, now)
+  }
+
+  #begin (batch: Batch, { text, number }: CallName, now: number): SentCall {
+    // A call without requests runs so that those that wait can be decided in the next one.
+    const waiting = batch.requests.length === 0 ? this.#asked.requestCount : 0
+    this.#underWay = { batch, content: contentOf(batch, text), number, sentAt: now, waiting }
     return this.#underWay
   }
 

@@ -36,8 +36,6 @@ export interface QueuedStanding extends Queued {
 export interface AskedInCall {
   readonly requests: QueuedRequest[]
   readonly standings: QueuedStanding[]
-  /** How many requests were left waiting, at the front of the queue. */
-  left: number
 }
 
 /** Requests and standings that wait for a call. */
@@ -89,7 +87,6 @@ export class QueuedRequests {
       }
     }
     this.#requests = left
-    call.left = left.length
   }
 
   /** Moves the oldest standings into the call. */
@@ -167,10 +164,7 @@ export class QueuedRequests {
   }
 }
 
-export function rejectAsked (
-  { requests, standings }: Pick<AskedInCall, 'requests' | 'standings'>,
-  error: unknown
-): void {
+export function rejectAsked ({ requests, standings }: AskedInCall, error: unknown): void {
   for (const { ended } of requests) ended.reject(error)
   for (const { ended } of standings) rejectAll(ended, error)
 }
