@@ -11,7 +11,7 @@ const closingTime = 50
  * connections, and no option makes the client leave it. After `QUIT`, it closes the connection, and
  * the client connects again.
  */
-export class ReplicaLeaver {
+class ReplicaLeaver {
   readonly #quit: () => Promise<unknown>
   #leftAt = -Infinity
   #isLeaving = false
