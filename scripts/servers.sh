@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # servers.sh [FILES], part of `npm run test:versions`: runs the tests of the Redis store, or the
-# given files, on several servers: the one on the PATH, the packages of Debian listed below, and the
-# programs in REDIS_SERVERS (paths separated by spaces). Debian's packages are unpacked under
-# build/servers together with their libraries, so nothing is installed and root is not required.
+# given files, on several servers: the packages of Debian listed below, and the programs in
+# REDIS_SERVERS (paths separated by spaces). `npm run test:full` runs them on the one on the PATH.
+# Debian's packages are unpacked under build/servers together with their libraries, so nothing is
+# installed and root is not required.
 set -euo pipefail
 if [ $# -eq 0 ]; then set -- test/servers/redis*.test.ts; fi
 
@@ -51,9 +52,6 @@ unpack () {
 }
 
 servers=()
-for program in redis-server valkey-server; do
-  if command -v "$program" > /dev/null; then servers+=("$(command -v "$program")"); fi
-done
 for program in ${REDIS_SERVERS:-}; do servers+=("$program"); done
 if address=$(archive 2> /dev/null) && [ -n "$address" ]; then
   for entry in "${packages[@]}"; do
