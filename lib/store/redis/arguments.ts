@@ -108,38 +108,36 @@ export class DecideArguments {
 
   #addRequest ({ demands, place }: RequestOfCall): void {
     const hasPlaces = demands.some(({ window }) => window === null)
-    const nameAt = hasPlaces ? this.#addName(place) : none
-    // REQUEST: size
-    this.#asked.push(demands.length)
+    // REQUEST: size, placeNameAt
+    this.#asked.push(demands.length, hasPlaces ? this.#addName(place) : none)
     for (const demand of demands) {
-      const { limit, least, most, isEstimate, start, end, window } = demand
+      const { limit, least, most, isEstimate, start, end } = demand
       const unit = 1 + demands.findIndex((other) => other.unit === demand.unit)
-      // DEMAND: quotaAt, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil,
-      // placeNameAt
-      this.#addQuotaAndRow(demand)
+      // DEMAND: quotaAt, row, holderAt, limit, least, most, unit, isEstimate, starts, ends,
+      // keptUntil
+      this.#addAsked(demand)
       this.#asked.push(limit === unlimited ? Infinity : limit, least, most, unit)
       this.#asked.push(Number(isEstimate), start ?? none, end ?? none, keptUntilOf(demand))
-      this.#asked.push(window === null ? nameAt : none)
     }
   }
 
   #addStanding (demand: Demand): void {
-    // STANDING: quotaAt, row, starts, ends
-    this.#addQuotaAndRow(demand)
+    // STANDING: quotaAt, row, holderAt, starts, ends
+    this.#addAsked(demand)
     this.#asked.push(demand.start ?? none, demand.end ?? none)
   }
 
-  /** Adds quotaAt and row, which are `none` and the position of the holder for a place. */
-  #addQuotaAndRow (demand: Demand): void {
+  /** Adds what is asked, a counter or the places of a holder: quotaAt, row, holderAt. */
+  #addAsked (demand: Demand): void {
     const { counters, callerKey, window } = demand
     if (window === null) {
       const holder = this.#holderOf(demand)
       holder.isAsked = true
-      this.#asked.push(none, holder.position)
+      this.#asked.push(none, none, holder.position)
       return
     }
     const quota = this.#quotaOf(counters, window)
-    this.#asked.push(quota.position, rowIn(quota, storedName(callerKey)))
+    this.#asked.push(quota.position, rowIn(quota, storedName(callerKey)), none)
   }
 
   #quotaRecords (): number[] {

@@ -9,9 +9,10 @@
 --
 -- ARGV[1] has records of numbers, which arguments.ts writes: first CALL, then as many of the others
 -- as it says, in this order. The DEMANDs of a request follow its REQUEST. A field that ends with
--- `At` is a position: of a key in KEYS, of a name in ARGV, of a quota among the QUOTAs. It is 0 if
--- there is none. The names of a quota's rows stand in ARGV after `rowsAt`; `row` is the number of
--- one of them.
+-- `At` is a position: of a key in KEYS, of a name in ARGV, of a quota among the QUOTAs, of a holder
+-- among the HOLDERs. It is 0 if there is none. The names of a quota's rows stand in ARGV after
+-- `rowsAt`; `row` is the number of one of them. What is asked of a quota with windows has `quotaAt`
+-- and `row`, and what is asked of places has `holderAt` in place of both.
 
 -- time (negative for the server's), date (of the client's clock), periodLength, placeDuration,
 -- firstWindowId, cap, number, callsKeyAt, quotaCount, holderCount, settlementCount, requestCount,
@@ -30,16 +31,16 @@ local HOLDER = 'ddddddd'
 -- quotaAt, row, windowId, lessCount, lessHeld, settledPeriod, onceKeyAt
 local SETTLEMENT = 'ddddddd'
 
--- size (how many demands it has)
-local REQUEST = 'd'
+-- size (how many demands it has), placeNameAt (the name of the places that it takes)
+local REQUEST = 'dd'
 
--- quotaAt, row, limit (infinite if it always has room), least, most, unit (the first demand of the
--- request that has the same), isEstimate, starts, ends, keptUntil, placeNameAt. The three times are
--- 0 without a time zone. For a place, quotaAt is 0, and row is the holder.
+-- quotaAt, row, holderAt, limit (infinite if it always has room), least, most, unit (the first
+-- demand of the request that has the same), isEstimate, starts, ends, keptUntil. The three times
+-- are 0 without a time zone.
 local DEMAND = 'ddddddddddd'
 
--- quotaAt, row, starts, ends, as those of a demand
-local STANDING = 'dddd'
+-- quotaAt, row, holderAt, starts, ends, as those of a demand
+local STANDING = 'ddddd'
 
 -- Returns one text of integers with a space between them, which clients read several times as fast
 -- as a list of integers: the period; for each settlement that is applied once, 1 if it was, else 0;
@@ -94,6 +95,7 @@ for quotaAt = 1, quotaCount do
   local quota = { key = key, rowsAt = rowsAt, window = window, keep = keep, counters = counters }
   local overflow = counters[overflowRow]
   if overflow then
+    overflow.isOverflow = true
     quota.overflow = overflow
     quota.free = cap - call('HLEN', key) + (overflow.state == NEW and 0 or 1)
     if quota.free <= 0 then
@@ -106,8 +108,9 @@ for quotaAt = 1, quotaCount do
   quotas[quotaAt] = quota
 end
 
--- Read the places of each holder. What is written for its quota is collected in a command, too.
-local concurrent, holders, placeCounters = {}, {}, {}
+-- Read the places of each holder, which are decided on as a counter whose window never ends. What
+-- is written for its quota is collected in a command, too.
+local concurrent, holders = {}, {}
 for holderAt = 1, holderCount do
   local keyAt, quotaKeyAt, callerAt, freedAt, renewedAt, lastAt, isAsked
   keyAt, quotaKeyAt, callerAt, freedAt, renewedAt, lastAt, isAsked, at =
@@ -117,15 +120,14 @@ for holderAt = 1, holderCount do
   local kept, gone = { 'ZADD', key }, { 'ZREM', key, unpack(ARGV, freedAt, renewedAt - 1) }
   for nameAt = renewedAt, lastAt do prolong(kept, ARGV[nameAt]) end
   local count = isAsked == 1 and countPlaces(key, kept, gone, freedAt, renewedAt, lastAt) or 0
-  holders[holderAt] = {
-    key = key, caller = ARGV[callerAt], kept = kept, gone = gone, ofQuota = ofQuota
-  }
-  placeCounters[holderAt] = {
+  local counter = {
     count = count, held = count, heldBefore = 0, ends = now + placeDuration, id = 0, state = READ
   }
+  holders[holderAt] = {
+    key = key, caller = ARGV[callerAt], counter = counter, kept = kept, gone = gone,
+    ofQuota = ofQuota
+  }
 end
--- Places have a quota of their own, whose rows are the holders. It is not written like the others.
-quotas[0] = { counters = placeCounters }
 
 -- Some clients send a call again if its reply is lost with the connection. It settles once, because
 -- a call settles only if its number is higher than those of its process before. The first command
@@ -164,9 +166,10 @@ for _ = 1, settlementCount do
   end
 end
 
--- Returns the counter of a caller: its own, or the overflow counter if it has none and as many
--- callers as the cap have one.
-local function counterOf (quota, row)
+-- Returns the counter of a holder, or that of a caller: its own, or the overflow counter if it has
+-- none and as many callers as the cap have one.
+local function counterOf (quota, row, holderAt)
+  if holderAt > 0 then return holders[holderAt].counter end
   local counter = quota.counters[row]
   if counter.state == NEW and quota.overflow and quota.free <= 0 then return quota.overflow end
   return counter
@@ -180,7 +183,7 @@ end
 -- Opens a window. Its counter is kept for `keep` or, in a time zone, until the time `keptUntil` of
 -- the server's clock or of the client's, whichever is behind. If that is over, for `keep`, too.
 local function open (quota, counter, ends, keptUntil)
-  if counter.state == NEW and quota.overflow and counter ~= quota.overflow then
+  if counter.state == NEW and quota.overflow and not counter.isOverflow then
     quota.free = quota.free - 1
   end
   counter.id, nextWindowId = nextWindowId, nextWindowId + 1
@@ -195,23 +198,23 @@ local function open (quota, counter, ends, keptUntil)
 end
 
 -- Returns the four integers of a count.
-local function countOf (quota, counter)
+local function countOf (counter)
   return counter.count, heldOf(counter), counter.isZoned and counter.ends or counter.ends - now,
-    counter == quota.overflow and 1 or 0
+    counter.isOverflow and 1 or 0
 end
 
 -- Decide on the requests: first whether all demands have room, then what is granted.
 local leastOfUnit, demands = {}, {}
 for _ = 1, requestCount do
-  local size
-  size, at = unpackNumbers(REQUEST, NUMBERS, at)
+  local size, placeNameAt
+  size, placeNameAt, at = unpackNumbers(REQUEST, NUMBERS, at)
   local isAdmitted = true
   for index = 1, size do
-    local quotaAt, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil, placeNameAt
-    quotaAt, row, limit, least, most, unit, isEstimate, starts, ends, keptUntil, placeNameAt, at =
+    local quotaAt, row, holderAt, limit, least, most, unit, isEstimate, starts, ends, keptUntil
+    quotaAt, row, holderAt, limit, least, most, unit, isEstimate, starts, ends, keptUntil, at =
       unpackNumbers(DEMAND, NUMBERS, at)
     local quota = quotas[quotaAt]
-    local counter = counterOf(quota, row)
+    local counter = counterOf(quota, row, holderAt)
     if isOver(counter, starts, ends) then open(quota, counter, ends, keptUntil) end
     local room = limit - counter.count
     local hasRoom = room >= least and room >= 1
@@ -220,32 +223,29 @@ for _ = 1, requestCount do
     -- position of its first demand.
     local alone = room < most and room or most
     if unit == index or alone < leastOfUnit[unit] then leastOfUnit[unit] = alone end
-    demands[index] = { quota, counter, row, hasRoom, least, unit, isEstimate, placeNameAt }
+    demands[index] = { counter, hasRoom, least, unit, isEstimate, holders[holderAt] }
   end
   for index = 1, size do
-    local quota, counter, row, hasRoom, least, unit, isEstimate, placeNameAt =
-      unpack(demands[index])
+    local counter, hasRoom, least, unit, isEstimate, holder = unpack(demands[index])
     local granted = hasRoom and 0 or -1
     if isAdmitted then
       granted = leastOfUnit[unit] > least and leastOfUnit[unit] or least
       counter.count = min(counter.count + granted, UNLIMITED)
       if isEstimate == 1 then counter.held = min(counter.held + granted, UNLIMITED) end
       if counter.state == READ then counter.state = CHANGED end
-      if placeNameAt > 0 then prolong(holders[row].kept, ARGV[placeNameAt]) end
+      if holder then prolong(holder.kept, ARGV[placeNameAt]) end
     end
-    reply[#reply + 1] =
-      format('%d %d %d %d %d %d', granted, counter.id, countOf(quota, counter))
+    reply[#reply + 1] = format('%d %d %d %d %d %d', granted, counter.id, countOf(counter))
   end
 end
 
 -- Read the standings.
 for _ = 1, standingCount do
-  local quotaAt, row, starts, ends
-  quotaAt, row, starts, ends, at = unpackNumbers(STANDING, NUMBERS, at)
-  local quota = quotas[quotaAt]
-  local counter = counterOf(quota, row)
+  local quotaAt, row, holderAt, starts, ends
+  quotaAt, row, holderAt, starts, ends, at = unpackNumbers(STANDING, NUMBERS, at)
+  local counter = counterOf(quotas[quotaAt], row, holderAt)
   if isOver(counter, starts, ends) then reply[#reply + 1] = -1
-  else reply[#reply + 1] = format('%d %d %d %d', countOf(quota, counter)) end
+  else reply[#reply + 1] = format('%d %d %d %d', countOf(counter)) end
 end
 
 -- Write the counters, and see that their keys expire.
