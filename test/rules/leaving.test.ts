@@ -1,6 +1,7 @@
 // docs/rules.md, "Waiting": callers who leave while they wait, over real sockets.
 import { connect as connectHttp2, constants, type ClientHttp2Session } from 'node:http2'
 import { connect } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { localAuthentication, MemoryQuotaStore, type QuotaStore } from '../../lib/index.js'
 import { Gate } from '../support/gate.js'
@@ -152,6 +153,45 @@ for (const [protocol, isHttp2, open] of protocols) {
     t.equal(host.running.length, 1)
   })
 }
+
+t.test('a place that is given back goes to the next in line, when the store has it', async (t) => {
+  const gate = new Gate()
+  let settle = (): void => {}
+  const wrap = (store: QuotaStore): QuotaStore => ({
+    ...gate.wrap(store),
+    async settle (...given) {
+      await new Promise<void>((resolve) => {
+        settle = resolve
+      })
+      return await store.settle?.(...given)
+    }
+  })
+  const { app, waiting, time } = await createWaitingServer(
+    t,
+    { slots: { concurrent: 1, wait: 60_000 } },
+    { wrap }
+  )
+  const alice = localAuthentication('alice')
+  const first = await app.quotaAcquire(alice, 'slots')
+  const left = new AbortController()
+  const leaving = app.quotaAcquire(alice, 'slots', { signal: left.signal })
+  await until('it waits', () => waiting() === 1)
+  const next = app.quotaAcquire(alice, 'slots')
+  await until('another one waits', () => waiting() === 2)
+  gate.close()
+  const ended = first.end()
+  settle()
+  await ended
+  await until('the first in line asks', () => gate.asking === 1)
+  left.abort()
+  await t.rejects(leaving, { name: 'AbortError' })
+  gate.open()
+  for (let turns = 0; turns < 10; turns++) await turn()
+  t.equal(waiting(), 1, 'its place is not free yet')
+  settle()
+  t.equal((await next).refusal, null)
+  t.equal(time.now, 0)
+})
 
 async function placesOf ({ app }: Awaited<ReturnType<typeof startHost>>): Promise<unknown> {
   return (await app.quotaStanding(localAuthentication('service'), 'slots'))?.count

@@ -246,6 +246,14 @@ t.test('the bound of a quota is that of all its lines together', async (t) => {
   )
 })
 
+t.test('a line that everybody has left keeps no timer', async (t) => {
+  const counter = new Counter()
+  counter.join('only', 'a')
+  t.equal(counter.timers.running, 1)
+  counter.leave('only')
+  t.equal(counter.timers.running, 0)
+})
+
 t.test('nothing is left behind by 20,000 requests that have waited', async (t) => {
   const counter = new Counter(1000)
   const before = heapUsed()

@@ -220,7 +220,15 @@ t.test('callers of a shared counter take turns, by the authentication of the plu
   )
 })
 
-t.test('a full queue rejects the newest request of the caller with the most', async (t) => {
+t.test('without queue, a hundred requests wait in this process at most', async (t) => {
+  const host = await createWaitingServer(t, { slots: slots(1, 1000) })
+  await host.run('zoe')
+  for (let request = 0; request < 100; request++) await host.queue(`${request}`)
+  t.match(await host.ask('one more'), { statusCode: 429 })
+  t.equal(host.waiting(), 100)
+})
+
+t.test('the request that a full queue rejects gets its response at once', async (t) => {
   const host = await createWaitingServer(t, { slots: slots(1, { timeout: 1000, queue: 3 }) })
   await host.run('zoe')
   await host.queue('alice')

@@ -146,6 +146,15 @@ t.test('an acquisition is settled in its shard, also by another process', async 
   }
 })
 
+t.test('an acquisition is settled in its shard, also in one of more than ten', async (t) => {
+  const clock = new VirtualClock()
+  const shards = Array.from({ length: 12 }, () => new ToldStore(clock))
+  const store = new ShardedQuotaStore(shards)
+  const { receipt } = await acquireOne(store, callerOf(12, 11), estimate(4))
+  await store.settle?.(receipt, { count: 1, held: 4 })
+  t.same(shards.map(({ told }) => told.length), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
+})
+
 t.test('list, inspect, peek, forget and clearCounters are those of one store', async (t) => {
   const { shards, store } = shard(3)
   const some = keys.slice(0, 20)
