@@ -62,13 +62,15 @@ function createProject (...packages: (string | readonly [name: string, linked: s
   const environment = plainEnvironment()
   const tsc = resolve('node_modules/typescript/bin/tsc')
   const always = '--strict --noEmit --skipLibCheck --target es2023 --types node'.split(' ')
-  /** Returns the errors of the compiler in the given programs of the project. */
-  const check = (options: string, ...programs: string[]): string =>
-    spawnSync(process.execPath, [tsc, ...always, ...options.split(' '), ...programs], {
-      cwd: folder,
-      encoding: 'utf8',
-      env: environment
-    }).stdout
+  /** Returns what the compiler finds wrong in the given programs of the project, or ''. */
+  const check = (options: string, ...programs: string[]): string => {
+    const { status, stdout, stderr } = spawnSync(
+      process.execPath,
+      [tsc, ...always, ...options.split(' '), ...programs],
+      { cwd: folder, encoding: 'utf8', env: environment }
+    )
+    return status === 0 ? stdout + stderr : `${stdout}${stderr}the compiler exited with ${status}`
+  }
   return {
     check,
     write: (name: string, text: string) => {
@@ -81,7 +83,7 @@ function createProject (...packages: (string | readonly [name: string, linked: s
         env: environment,
         stdio: ['ignore', 'pipe', 'inherit']
       }),
-    /** Returns the errors of the compiler in the given programs of test/types. */
+    /** Returns what the compiler finds wrong in the given programs of test/types, or ''. */
     compile: (options: string, ...programs: string[]) => {
       for (const name of programs) {
         copyFileSync(

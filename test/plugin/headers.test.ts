@@ -48,6 +48,28 @@ t.test(
   }
 )
 
+t.test('of a rejected request, t is when to try again, whenever the window ends', async (t) => {
+  const { ask, begin } = await createServer({
+    rateLimitHeaders: 'draft-10',
+    quotas: { tokens: { perMinute: { tokens: 100 }, cost: 60 } }
+  })
+  await begin()
+  const { statusCode, headers } = await ask()
+  t.equal(statusCode, 429)
+  t.equal(headers['retry-after'], '1', 'the request that is under way may give something back')
+  t.equal(headers.ratelimit, '"tokens";r=40;t=1')
+})
+
+t.test('a request that can never be admitted has no t', async (t) => {
+  const { ask } = await createServer({
+    rateLimitHeaders: 'draft-10',
+    quotas: { tokens: { perMinute: { tokens: 10 }, cost: 11 } }
+  })
+  const { statusCode, headers } = await ask()
+  t.equal(statusCode, 429)
+  t.equal(headers.ratelimit, '"tokens";r=10')
+})
+
 t.test('w is a whole number of seconds, rounded up, as the draft requires', async (t) => {
   const { ask } = await createServer({
     rateLimitHeaders: 'draft-10',

@@ -59,6 +59,9 @@ for (const order of ['before', 'after']) {
     async (t) => {
       const app = Fastify()
       process.env.OF_THE_HOST = 'yes'
+      t.teardown(() => {
+        delete process.env.OF_THE_HOST
+      })
       const host = () =>
         app.register(fastifyEnv, {
           schema: { type: 'object', properties: { OF_THE_HOST: { type: 'string' } } }
@@ -296,6 +299,7 @@ const decorated: [
     'quotaConfig',
     'quotas',
     'quotaAcquire',
+    'quotaResume',
     'quotaStanding',
     'quotaForget'
   ].map((name): (typeof decorated)[number] => [

@@ -9,6 +9,7 @@ import type { QuotaDefinition, QuotaOptions, RouteMark } from '../../lib/index.j
 import { matchExactly } from '../support/match-exactly.js'
 import { createServer } from '../support/server.js'
 import { virtualPerformance } from '../support/time.js'
+import { until } from '../support/until.js'
 
 const secret = 'alice@secret.example'
 const tokens = { perDay: { tokens: 50 }, cost: 5 }
@@ -43,6 +44,7 @@ for (const [kind, hostWith] of Object.entries(kinds)) {
       const { options, mark = ['default', 'chat'] } = hostWith(value as never)
       const { ask, log } = await createServer({ mark, quotas, ...options, logged: 'debug' })
       await ask()
+      await until(`the log says what is wrong: ${what}`, () => log.problems().length > 0)
       t.notMatch(JSON.stringify(log.lines), secret, what)
     }
   })

@@ -1,7 +1,5 @@
 // docs/rules.md, "Limit": the configured limit, the preference, and what a limit means.
-import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { tmpdir } from 'node:os'
 import Fastify from 'fastify'
 import t from 'tap'
 import { preferenceFailures } from '../../lib/channels.js'
@@ -64,8 +62,7 @@ t.test('a variable of 0 disables its quota, whatever the limit in the code', asy
 })
 
 t.test('the variable is read from a dotenv file if the option dotenv is set', async (t) => {
-  const path = join(mkdtempSync(join(tmpdir(), 'quota-')), 'service.env')
-  writeFileSync(path, `${variable}=3\nOTHER=unread\n`)
+  const path = join(t.testdir({ 'service.env': `${variable}=3\nOTHER=unread\n` }), 'service.env')
   t.equal(await configured({ dotenv: { path }, perMinute: 7 }), 3)
 })
 
@@ -471,8 +468,7 @@ t.test('start-up fails if the variable of a limit is set beside a function', asy
     Reflect.deleteProperty(process.env, name)
   })
   const quotas = { chat: { perDay: { tokens: ofPlan } } }
-  const path = join(mkdtempSync(join(tmpdir(), 'quota-')), 'service.env')
-  writeFileSync(path, `${name}=3\n`)
+  const path = join(t.testdir({ 'service.env': `${name}=3\n` }), 'service.env')
   const failure = (value: string) => ({
     code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT',
     message:
@@ -493,8 +489,8 @@ t.test('a variable of a limit that no quota reads is warned of once, at the star
     for (const name of read) Reflect.deleteProperty(process.env, name)
   })
   for (const name of read) process.env[name] = '5'
-  const path = join(mkdtempSync(join(tmpdir(), 'quota-')), 'service.env')
-  writeFileSync(path, `${misspelt}=3\n${otherLimit}=3\nSERVICE_NAME=chat\n`)
+  const variables = `${misspelt}=3\n${otherLimit}=3\nSERVICE_NAME=chat\n`
+  const path = join(t.testdir({ 'service.env': variables }), 'service.env')
   const log = captureLog()
   const app = Fastify({ logger: log.logger })
   // Each scope has quotas of its own.

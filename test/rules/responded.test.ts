@@ -7,7 +7,7 @@ import t from 'tap'
 import type { QuotaDefinition, QuotaOptions, QuotaStore } from '../../lib/index.js'
 import { published } from '../support/published.js'
 import { listen } from '../support/raw-socket.js'
-import { RemoteStore } from '../support/remote-store.js'
+import { createWaitingStore, type RemoteStore } from '../support/remote-store.js'
 import { asAlice, createServer, type ServerOptions } from '../support/server.js'
 import { until } from '../support/until.js'
 
@@ -16,13 +16,6 @@ const counters = ['default', 'tokens.tokens.minute', 'places.concurrent'] as con
 const quotas: Record<string, QuotaDefinition> = {
   tokens: { perMinute: { tokens: 100 }, cost: 5, unreported: 3 },
   places: { concurrent: 5 }
-}
-
-/** A store that decides when a test says so. */
-function waitingStore (): RemoteStore {
-  const store = new RemoteStore()
-  store.waits = 'acquire'
-  return store
 }
 
 /** What each quota has counted. */
@@ -95,7 +88,7 @@ for (const [how, way] of Object.entries(ways)) {
       `a request that ${how} has answered while ${what} is asked reaches no store and counts ` +
         'nothing',
       async (t) => {
-        const store = waitingStore()
+        const store = createWaitingStore()
         let goOn = (): void => {}
         let waits = 0
         const options = optionsOf(async () => {
@@ -128,7 +121,7 @@ for (const [how, way] of Object.entries(ways)) {
     `what a request has counted that ${how} has answered while the store is asked is settled ` +
       'with 0, requests too',
     async (t) => {
-      const store = waitingStore()
+      const store = createWaitingStore()
       const { app, ask, log, state } = await createRespondingServer(store, way)
       const response = await ask()
       t.notMatch(response.body, 'ran')
@@ -142,7 +135,7 @@ for (const [how, way] of Object.entries(ways)) {
 }
 
 t.test('a response that the host has begun meanwhile prevents the operation', async (t) => {
-  const store = waitingStore()
+  const store = createWaitingStore()
   let finish = (): void => {}
   const { app, ask, state } = await createRespondingServer(store, {
     respond ({ raw }) {
@@ -160,7 +153,7 @@ t.test('a response that the host has begun meanwhile prevents the operation', as
 })
 
 t.test('a request that the host has answered meanwhile still has its decisions', async (t) => {
-  const store = waitingStore()
+  const store = createWaitingStore()
   const { app, ask } = await createRespondingServer(store, sends)
   let decisionsOf = (): unknown[] => []
   app.addHook('onRequest', async (request) => {
@@ -173,7 +166,7 @@ t.test('a request that the host has answered meanwhile still has its decisions',
 })
 
 t.test('a store that cannot settle keeps what it has counted of requests', async (t) => {
-  const waiting = waitingStore()
+  const waiting = createWaitingStore()
   const store: QuotaStore = { acquire: (demands) => waiting.acquire(demands) }
   const options = { mark: 'default', quotas: undefined }
   const { app, ask } = await createRespondingServer(store, sends, options)
@@ -184,7 +177,7 @@ t.test('a store that cannot settle keeps what it has counted of requests', async
 })
 
 t.test('of a request that is answered meanwhile, a disabled quota settles nothing', async (t) => {
-  const store = waitingStore()
+  const store = createWaitingStore()
   const options = { mark: ['default', 'off'], quotas: { off: { perMinute: 0 } } }
   const { app, ask } = await createRespondingServer(store, sends, options)
   t.equal((await ask()).body, 'of the host')
@@ -196,7 +189,7 @@ t.test('of a request that is answered meanwhile, a disabled quota settles nothin
 t.test(
   'a caller who leaves while the store is asked pays, because its operation runs',
   async (t) => {
-    const store = waitingStore()
+    const store = createWaitingStore()
     let connection: Socket | undefined
     const { app, state } = await createRespondingServer(store, {
       respond ({ request }) {

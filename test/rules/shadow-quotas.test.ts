@@ -11,7 +11,7 @@ import {
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { published } from '../support/published.js'
-import { RemoteStore } from '../support/remote-store.js'
+import { createWaitingStore, RemoteStore } from '../support/remote-store.js'
 import { asAlice, createServer } from '../support/server.js'
 import { until } from '../support/until.js'
 
@@ -25,13 +25,6 @@ function textual (store: RemoteStore): QuotaStore {
     settle: (receipt, less, once) => store.settle(JSON.parse(String(receipt)), less, once),
     peek: (demand) => store.peek(demand)
   }
-}
-
-/** A store that decides when a test says so. */
-function createLateStore (): RemoteStore {
-  const store = new RemoteStore()
-  store.waits = 'acquire'
-  return store
 }
 
 t.test(
@@ -89,7 +82,7 @@ t.test('a request waits for its shadow quotas for 100 ms at most', async (t) => 
   t.teardown(() => {
     mock.timers.reset()
   })
-  const late = createLateStore()
+  const late = createWaitingStore()
   const shadow = { perDay: { tokens: 50 }, cost: 5, mode: 'shadow', store: late } as const
   const { ask, counts } = await createServer({
     mark: ['default', 'shadow', 'last'],
@@ -117,7 +110,7 @@ t.test('a request waits for its shadow quotas for 100 ms at most', async (t) => 
 })
 
 t.test('what a late shadow quota counts is settled as was reported before', async (t) => {
-  const late = createLateStore()
+  const late = createWaitingStore()
   const shadow = { perDay: { tokens: 50 }, cost: 5, mode: 'shadow', store: late } as const
   const { begin, counts, log } = await createServer({
     mark: ['default', 'shadow'],
@@ -177,7 +170,7 @@ t.test('a handler does not wait until its shadow quotas have settled', async (t)
 })
 
 t.test('a shadow quota that is not decided yet is not handed over', async (t) => {
-  const late = createLateStore()
+  const late = createWaitingStore()
   const shadow = { perDay: { tokens: 50 }, cost: 5, mode: 'shadow' } as const
   const { app, counts } = await createServer({
     quotas: {

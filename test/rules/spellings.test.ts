@@ -429,7 +429,7 @@ const cases: [
 ]
 
 for (const [rule, layout, subject, others] of cases) {
-  t.test(rule, async (t) => {
+  t.test(`which targets are subject: ${rule}`, async (t) => {
     const statusesFor = await serve(t, layout)
     const targets = [...subject, ...others]
     const statuses = await statusesFor(targets)

@@ -17,6 +17,7 @@ import { quotaMetricsPlugin } from '../../lib/metrics.js'
 import { assertQuotaOptions } from '../../lib/start/plugin-checks.js'
 import { demand, place } from '../support/demands.js'
 import { Gate } from '../support/gate.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { until } from '../support/until.js'
 import { createWaitingServer } from '../support/waiting-server.js'
 
@@ -53,11 +54,10 @@ t.test('a request waits for a place, and runs when one is free', async (t) => {
   first.finish()
   t.equal((await first.response).statusCode, 200)
   await until('the second request runs', () => host.running.length === 2)
-  t.match(host.decisions, [
+  matchExactly(t, host.decisions, [
     { outcome: 'admitted', waited: 0 },
     { outcome: 'admitted', waited: 200, count: 1 }
   ])
-  t.equal(host.decisions.length, 2)
   t.same(host.seconds, [0.2])
   host.running[1]?.finish()
   t.equal((await second.response).statusCode, 200)
@@ -76,7 +76,7 @@ t.test('a request waits beside quotas that are off or in shadow mode', async (t)
   t.equal((await host.ask('')).statusCode, 401, 'nobody waits without a caller')
   first.finish()
   await until('the second request runs', () => host.running.length === 2)
-  t.match(
+  t.same(
     host.running[1]?.request.quota.decisions.map(({ quota, outcome }) => [quota, outcome]),
     [['off', 'disabled'], ['observed', 'admitted'], ['calls', 'admitted'], ['slots', 'admitted']]
   )
@@ -93,8 +93,9 @@ t.test('a request is refused by the last decision, the only one that is publishe
   t.equal(statusCode, 429)
   t.equal(headers['retry-after'], '1')
   t.match(body, /Maximum 1 concurrent LLM requests\. Please wait\./)
-  t.match(host.decisions.slice(1), [{ outcome: 'rejected', waited: 1200, retryAfter: 1 }])
-  t.equal(host.decisions.length, 2)
+  matchExactly(t, host.decisions.slice(1), [
+    { outcome: 'rejected', waited: 1200, retryAfter: 1 }
+  ])
   t.equal(host.waiting(), 0)
 })
 
@@ -107,7 +108,7 @@ t.test('a request waits for the next window if that opens in time', async (t) =>
   await host.queue()
   await pass(host.time, 20_000, 1000)
   await until('the request runs', () => host.running.length === 2)
-  t.match(
+  t.same(
     host.decisions.map(({ outcome, waited }) => [outcome, waited]),
     [['admitted', 0], ['rejected', 0], ['admitted', 20_000]]
   )
@@ -153,7 +154,7 @@ t.test('a range with a small least does not wait while there is any room', async
   })
   const first = await host.run()
   await host.run()
-  const third = await host.queue()
+  await host.queue()
   await first.request.quota.charge(50)
   first.finish()
   await until('the third request runs', () => host.running.length === 3)
@@ -161,7 +162,6 @@ t.test('a range with a small least does not wait while there is any room', async
     host.decisions.map(({ granted }) => granted),
     [80, 20, 30]
   )
-  t.ok(third)
 })
 
 t.test('a new request joins the end of the line, and asks nothing', async (t) => {
@@ -242,7 +242,7 @@ t.test('a quota without wait rejects at once, even at the turn of a request', as
   const { response } = await host.queue('bob')
   first.finish()
   t.match(await response, { statusCode: 429 })
-  t.match(
+  t.same(
     host.decisions.map(({ quota, outcome, waited }) => [quota, outcome, waited]),
     [
       ['calls', 'admitted', 0],
@@ -373,7 +373,7 @@ t.test('a store that fails refuses those in a line for whom it counts', async (t
   first.finish()
   for (const { response } of both) t.equal((await response).statusCode, 503)
   t.equal((await place).refusal, null)
-  t.match(host.decisions.slice(-3), [
+  matchExactly(t, host.decisions.slice(-3), [
     { outcome: 'unavailable', reason: 'store', quota: 'calls' },
     { outcome: 'unavailable', reason: 'store', quota: 'calls' },
     { outcome: 'admitted', quota: 'slots' }
@@ -443,7 +443,7 @@ t.test('a shadow quota never makes a request wait', async (t) => {
   const host = await createWaitingServer(t, { slots: { ...slots(1, 1000), mode: 'shadow' } })
   await host.run('alice')
   await host.run('bob')
-  t.match(
+  t.same(
     host.decisions.map(({ outcome, waited }) => [outcome, waited]),
     [['admitted', 0], ['rejected', 0]]
   )
@@ -548,7 +548,7 @@ t.test('quotaAcquire waits alike, for a request and for authentications', async 
   // The request has ended with its response, and its permit with it.
   t.match(await ofRequest, { refusal: { outcome: 'rejected' } })
   const permit = await ofJob
-  t.match(permit.decisions, [{ outcome: 'admitted', reference: 'job 7', waited: 100 }])
+  matchExactly(t, permit.decisions, [{ outcome: 'admitted', reference: 'job 7', waited: 100 }])
   t.equal(host.decisions.length, 2, 'that of the request is published to nobody')
   const late = app.quotaAcquire({ slots: service() }, 'slots')
   await until('another job waits', () => host.waiting() === 1)
@@ -737,7 +737,7 @@ for (const isAdmitted of [true, false]) {
     await pass(host.time, 600)
     t.equal(gate.asking, 1)
     t.equal((await response).statusCode, 429)
-    t.match(host.decisions.slice(1), [{ outcome: 'rejected', waited: 1000 }])
+    matchExactly(t, host.decisions.slice(1), [{ outcome: 'rejected', waited: 1000 }])
     t.equal(host.waiting(), 0)
     gate.open()
     await until('nothing is counted for it', async () => {
@@ -763,7 +763,7 @@ t.test('a request whose store cannot give back is decided on as the store says',
   t.same([gate.asking, host.waiting()], [1, 1])
   gate.open()
   await until('it runs', () => host.running.length === 2)
-  t.match(host.decisions.slice(1), [{ outcome: 'admitted', waited: 1400 }])
+  matchExactly(t, host.decisions.slice(1), [{ outcome: 'admitted', waited: 1400 }])
   for (const { finish } of host.running) finish()
   t.equal((await response).statusCode, 200)
 })
@@ -790,12 +790,14 @@ t.test('metrics and the log say who waits and how long', async (t) => {
   await pass(host.time, 800)
   await response
   t.same(await valuesOf('llm_quota_waiting'), [{ labels, value: 0 }])
-  t.match(
+  matchExactly(
+    t,
     (await valuesOf('llm_quota_wait_seconds'))?.slice(-2),
     [{ labels, value: 1.2 }, { labels, value: 2 }],
     'their sum and number'
   )
-  t.match(
+  matchExactly(
+    t,
     host.log.lines.filter(({ level, msg }) => level === 20 && /the quota/.test(String(msg))),
     [
       { quota: 'slots', waited: 200, msg: 'the quota admits a request that has waited for room' },

@@ -9,6 +9,7 @@ import { RedisQuotaStore } from '../../lib/redis.js'
 import { acquireOne, demand, estimate } from '../support/demands.js'
 import { quiet, singleClients } from '../support/redis-clients.js'
 import { startRedis } from '../support/redis-server.js'
+import { until } from '../support/until.js'
 
 const { server, client: direct } = await startRedis(t)
 const proxy = await FaultyProxy.start(server.port)
@@ -106,7 +107,7 @@ t.test('a call that is sent again, and then refused, settles once', async (t) =>
 
 /** Waits until the server has run so many scripts. */
 async function hasRun (count: number): Promise<void> {
-  while (!(await direct.info('commandstats')).includes(`cmdstat_evalsha:calls=${count},`)) {
-    await wait(5)
-  }
+  await until(`${count} scripts have run`, async () =>
+    (await direct.info('commandstats')).includes(`cmdstat_evalsha:calls=${count},`)
+  )
 }

@@ -70,7 +70,7 @@ for (const { clients, servers, observers, masters } of kinds) {
       })
       t.test(
         'the store sends a script again after the servers have lost it, even if decisions ' +
-          'are in flight',
+          'have not returned yet',
         async (t) => {
           const store = new RedisQuotaStore({ client, keyPrefix: `${name} flushed:` })
           const counts: number[] = []

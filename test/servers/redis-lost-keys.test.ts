@@ -1,7 +1,7 @@
 // Whichever of its keys the server loses, every limit holds again within one window, and every key
 // expires.
 import type { Redis } from 'ioredis'
-import tap from 'tap'
+import t, { type Test } from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { acquireOne, demand, place } from '../support/demands.js'
@@ -9,7 +9,7 @@ import { startRedis } from '../support/redis-server.js'
 
 const callers = Array.from({ length: 4 }, (_, number) => `caller-${number}`)
 const limit = 2
-const { client } = await startRedis(tap)
+const { client } = await startRedis(t)
 
 /** All that a server could lose: each key. */
 async function losses (client: Redis): Promise<(() => Promise<unknown>)[]> {
@@ -31,7 +31,7 @@ async function filled (maxTrackedCallers = Infinity) {
   return { clock, store }
 }
 
-async function assertExpiring (t: typeof tap): Promise<void> {
+async function assertExpiring (t: Test): Promise<void> {
   for (const key of await client.keys('*')) {
     const left = await client.pttl(key)
     t.ok(left > 0 && left <= 180_000, `${key} expires`)
@@ -40,15 +40,15 @@ async function assertExpiring (t: typeof tap): Promise<void> {
 
 await filled()
 const count = (await losses(client)).length
-tap.equal(count, 2 + callers.length, 'the keys that can be lost')
+t.equal(count, 2 + callers.length, 'the keys that can be lost')
 
 for (let index = 0; index < count; index++) {
-  tap.test(`after loss ${index + 1} of ${count}, every limit holds one window later`, async (t) => {
+  t.test(`after loss ${index + 1} of ${count}, every limit holds one window later`, async (t) => {
     const { clock, store } = await filled()
     await (await losses(client))[index]?.()
     await acquireOne(store, 'caller-0', { limit })
     await acquireOne(store, 'caller-0', place())
-    await assertExpiring(tap)
+    await assertExpiring(t)
     clock.advance(60_000)
     const admitted: string[] = []
     for (const name of callers) {
@@ -58,11 +58,11 @@ for (let index = 0; index < count; index++) {
     }
     t.same(admitted, callers.flatMap((name) => [name, name]))
     t.same(await store.inspect('default'), { trackedCallers: callers.length })
-    await assertExpiring(tap)
+    await assertExpiring(t)
   })
 }
 
-tap.test('with a cap, it holds again after each loss when the windows are over', async (t) => {
+t.test('with a cap, it holds again after each loss when the windows are over', async (t) => {
   for (let index = 0; index < count; index++) {
     const { clock, store } = await filled(2)
     await (await losses(client))[index]?.()
@@ -76,7 +76,7 @@ tap.test('with a cap, it holds again after each loss when the windows are over',
   }
 })
 
-tap.test("with the server's clock, decisions go on after a loss, and keys expire", async (t) => {
+t.test("with the server's clock, decisions go on after a loss, and keys expire", async (t) => {
   await client.flushall()
   const store = new RedisQuotaStore({ client, rememberRejections: false })
   await acquireOne(store, 'alice', { limit: 2 })
@@ -84,6 +84,6 @@ tap.test("with the server's clock, decisions go on after a loss, and keys expire
     await lose()
     t.match(await acquireOne(store, 'alice', { limit: 1_000 }), { admitted: true })
     t.match(await acquireOne(store, 'bob', { limit: 1_000 }), { admitted: true })
-    await assertExpiring(tap)
+    await assertExpiring(t)
   }
 })

@@ -280,7 +280,7 @@ t.test('what the primary answers late to inspect, peek or list is ignored', asyn
     store.peek?.(demand('a')),
     store.list?.('default')
   ])
-  t.match(await answered(clock, reads), [{ trackedCallers: 0 }, null, { callers: [] }])
+  matchExactly(t, await answered(clock, reads), [{ trackedCallers: 0 }, null, { callers: [] }])
   await pass(clock, 60)
   t.equal(store.state, 'primary')
 })

@@ -302,7 +302,7 @@ t.test('a request that asks again and is rejected for another quota leaves the n
       acquireOne(store, 'alice', other),
       store.acquire([demand('alice', { limit }), demand('alice', other)])
     ]
-    t.match(await asked[2], [null, { isRemembered: true }])
+    matchExactly(t, await asked[2], [null, { isRemembered: true }])
     await Promise.all(asked)
     t.notOk(remembers(store, 'alice'))
   }

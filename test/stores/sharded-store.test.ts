@@ -45,7 +45,7 @@ function callerOf (length: number, index: number): string {
   return required(caller, 'a caller of the shard')
 }
 
-t.test('divides callers evenly, and a store added at the end moves only its share', async (t) => {
+t.test('callers are divided evenly, and a store added at the end takes its share', async (t) => {
   for (const length of [2, 5]) {
     const counts = new Map<number, number>()
     const moved: number[] = []
@@ -186,7 +186,7 @@ t.test('the pages of each shard are listed in turn, with its own cursors', async
   matchExactly(t, second, { callers: [{ callerKey: 'default 1' }], cursor: '0:2' })
 })
 
-t.test('has the functions that all of its stores have', async (t) => {
+t.test('a sharded store has the functions that all of its stores have', async (t) => {
   const { forget: _, ...withoutForget } = lent(new MemoryQuotaStore())
   const store = new ShardedQuotaStore([new MemoryQuotaStore(), withoutForget])
   t.same(
@@ -213,7 +213,7 @@ function lent (store: MemoryQuotaStore) {
   } satisfies QuotaStore
 }
 
-t.test('takes a list of at least one store, each given once', async (t) => {
+t.test('a sharded store takes a list of at least one store, each given once', async (t) => {
   const memory = new MemoryQuotaStore()
   const wrong: [unknown, RegExp][] = [
     [undefined, /option stores must be an array of at least one store; it got undefined/],

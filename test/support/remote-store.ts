@@ -7,6 +7,13 @@ import {
   type Settled
 } from '../../lib/index.js'
 
+/** A store on a server that decides when a test says so. */
+export function createWaitingStore (): RemoteStore {
+  const store = new RemoteStore()
+  store.waits = 'acquire'
+  return store
+}
+
 /**
  * A store on a server: it responds after a turn of the event loop, or when a test says so, and
  * fails as a test sets it.
