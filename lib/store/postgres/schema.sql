@@ -6,12 +6,14 @@
 --
 -- * A call counts each of its requests in full or not at all, and never above a limit. Calls that
 --   change something run one after the other: each begins by taking one lock, which it keeps until
---   its transaction ends (llm_quota_begin). So nothing changes between the statements of a call.
+--   its transaction ends (llm_quota_begin). So no other call changes anything between the
+--   statements of a call.
 -- * What a call costs does not grow with the callers, or with what others have left: rows are found
 --   by their keys, and a call deletes at most 1,000 rows of each kind that have had their time
 --   (llm_quota_clean). Only a caller's own places are counted one by one (llm_quota_read). The
 --   server plans a statement once, perhaps for an empty table; the settings of llm_quota_decide
---   have it choose the plan that also suits a million rows.
+--   have it choose the plan that also suits a million rows. But while another transaction keeps an
+--   old snapshot open, the server reads all versions that a row has had since.
 -- * A cap on callers holds because their number is kept: whichever statement inserts or deletes
 --   counters changes it, by a trigger (llm_quota_count_callers).
 -- * The sum of the journal's rows of a window is what the window counts: wherever the column
@@ -23,8 +25,8 @@
 --
 -- Times are whole milliseconds, of the server's clock or of the store's; days, weeks and months of
 -- a time zone end at milliseconds since the epoch. Names of counters and callers are stored as
--- ASCII, escaped as in JSON. Columns are always qualified, because a table can have the name of any
--- variable.
+-- ASCII, escaped as in JSON. A column is always named with the alias of its table, since the table
+-- that the host has chosen can have the name of any variable.
 DO $schema$
 DECLARE
   own_schema CONSTANT text := current_schema();  -- or the schema in the option table
@@ -112,8 +114,8 @@ IF to_regclass('llm_quota') IS NULL THEN
   -- open.
   CREATE SEQUENCE llm_quota_cleaned MINVALUE 0;
 
-  -- Where the settlements, demands and standings of a call look: they say the position of their
-  -- key, and each key is there once.
+  -- A counter, or the places of a caller, of which a call uses each once. Its settlements, demands
+  -- and standings refer to it by its position.
   CREATE TYPE llm_quota_key AS (
     counters text,
     caller text,
@@ -258,7 +260,8 @@ BEGIN
 END $function$;
 
 -- Begins a call that changes something: waits for earlier calls, and makes later ones wait until
--- the transaction ends, whose commit does not wait for the disk. Returns the time.
+-- the transaction ends. Its commit does not wait for the disk: what a crash of the server loses is
+-- lost in the counters and in the journal alike. Returns the time.
 CREATE OR REPLACE FUNCTION llm_quota_begin(given_time bigint) RETURNS bigint
 LANGUAGE plpgsql AS $function$
 BEGIN
@@ -334,8 +337,8 @@ BEGIN
   END IF;
 END $function$;
 
--- Returns what is stored of each key. If the clock was set back, a window ends no later than if it
--- opened now, but for one of a time zone.
+-- Returns what is stored of each key, in the order of the view's columns. If the clock was set
+-- back, a window ends no later than if it opened now, but for one of a time zone.
 CREATE OR REPLACE FUNCTION llm_quota_read(keys llm_quota_key[], moment bigint)
 RETURNS llm_quota_counter[] LANGUAGE plpgsql AS $function$
 BEGIN
@@ -429,8 +432,8 @@ BEGIN
 END $function$;
 
 -- Decides on the requests in their order: counts each demand of a request if all have room, and
--- none otherwise. Opens the windows that are needed in any case. `decided` is, as JSON, what was
--- decided on each demand. One function, because the state is copied for each that changes it: with
+-- none otherwise. Opens the windows that are needed even if it rejects. `decided` is, as JSON, what
+-- was decided on each demand. One function, because the state is copied for each that changes it: with
 -- one for each request, a call of 64 took 3 ms more.
 CREATE OR REPLACE FUNCTION llm_quota_decide_demands(
   INOUT state llm_quota_counter[], keys llm_quota_key[], requests llm_quota_request[],
@@ -508,10 +511,8 @@ BEGIN
   END LOOP;
 
   IF taken IS NOT NULL THEN
-    -- If the same call arrives twice, the places are there.
     INSERT INTO llm_quota_places (counters, caller, name, ends)
-    SELECT place.counters, place.caller, place.name, place.ends FROM unnest(taken) AS place
-    ON CONFLICT DO NOTHING;
+    SELECT place.counters, place.caller, place.name, place.ends FROM unnest(taken) AS place;
   END IF;
   IF has_opened THEN
     INSERT INTO llm_quota (
@@ -624,7 +625,8 @@ END $function$;
 
 -- Returns how many callers a quota has, and the row that says so; null if there is none. The row
 -- changes often, and beside an old snapshot its old versions stay. An index has those of one key in
--- the order of their places in the table, so the latest is found first from the end.
+-- the order of their places in the table, so the latest is found first from the end. With `=` the
+-- server would see that there is nothing to sort, and begin at the start.
 CREATE OR REPLACE FUNCTION llm_quota_callers_of(quota text, OUT row_id tid, OUT callers bigint)
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off AS $function$
 BEGIN

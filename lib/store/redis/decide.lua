@@ -2,17 +2,18 @@
 -- on the requests, and reads the standings (`Call` in ../shared/driver.ts).
 -- include layout.part.lua
 --
--- It reads, decides and then writes, so that a server that refuses the first write, because it is
--- full or a replica, has changed nothing. Only the number of the call is written before. No key is
--- used any more after it may have become empty: while its slot moves to another server of a
--- cluster, it would be looked for there.
+-- It reads, decides and then writes, so that a server that refuses a write, because it is full or a
+-- replica, has changed nothing: Redis refuses only the first write of a script, which is the number
+-- of a call that settles, or else the first counter or place. No key is used any more after it may
+-- have become empty: while its slot moves to another server of a cluster, it would be looked for
+-- there.
 --
 -- ARGV[1] has records of numbers, which arguments.ts writes: first CALL, then as many of the others
--- as it says, in this order. The DEMANDs of a request follow its REQUEST. A field that ends with
--- `At` is a position: of a key in KEYS, of a name in ARGV, of a quota among the QUOTAs, of a holder
--- among the HOLDERs. It is 0 if there is none. The names of a quota's rows stand in ARGV after
--- `rowsAt`; `row` is the number of one of them. What is asked of a quota with windows has `quotaAt`
--- and `row`, and what is asked of places has `holderAt` in place of both.
+-- as it says, in this order; `at` is where the next one begins. The DEMANDs of a request follow its
+-- REQUEST. A field that ends with `At` is a position: of a key in KEYS, of a name in ARGV, of a
+-- quota among the QUOTAs, of a holder among the HOLDERs. It is 0 if there is none. What is asked of
+-- a quota with windows has `quotaAt` and `row`, and what is asked of places has `holderAt` in place
+-- of both.
 
 -- time (negative for the server's), date (of the client's clock), periodLength, placeDuration,
 -- firstWindowId, cap, number, callsKeyAt, quotaCount, holderCount, settlementCount, requestCount,
@@ -20,12 +21,12 @@
 local CALL = 'ddddddddddddd'
 
 -- Of a quota with windows: keyAt, window, keep (how long a counter is kept), rowsAt, rowCount,
--- overflowRow (0 without a cap)
+-- overflowRow (0 without a cap). The name of row 1 is the first one after `rowsAt`.
 local QUOTA = 'dddddd'
 
 -- Of a caller with places: keyAt, quotaKeyAt (the holders of its quota), callerAt, freedAt,
--- renewedAt, lastAt, isAsked (whether its places are counted). The places to free stand from
--- `freedAt` on, and those to renew from `renewedAt` to `lastAt`.
+-- renewedAt, lastAt, isAsked (whether its places are counted). The names of the places to free
+-- stand from `freedAt` on, up to `renewedAt`; those to renew from there on, with `lastAt`.
 local HOLDER = 'ddddddd'
 
 -- quotaAt, row, windowId, lessCount, lessHeld, settledPeriod, onceKeyAt
@@ -48,7 +49,7 @@ local STANDING = 'ddddd'
 -- each standing its count, or -1 if its window is over. A count is four integers: what is counted;
 -- what is held; how long the window stays open or, in a time zone, when it ends (of no meaning for
 -- places); and whether it is of the overflow counter (1 or 0).
---
+
 -- Each function costs each call a thousand instructions, used or not, so there are few.
 local NUMBERS = ARGV[1]
 local KEY_SLACK = 60000 -- how much longer than needed a key can stay, so that this is rarely set
@@ -110,13 +111,13 @@ end
 
 -- Read the places of each holder, which are decided on as a counter whose window never ends. What
 -- is written for its quota is collected in a command, too.
-local concurrent, holders = {}, {}
+local holders, commandsOfQuotas = {}, {}
 for holderAt = 1, holderCount do
   local keyAt, quotaKeyAt, callerAt, freedAt, renewedAt, lastAt, isAsked
   keyAt, quotaKeyAt, callerAt, freedAt, renewedAt, lastAt, isAsked, at =
     unpackNumbers(HOLDER, NUMBERS, at)
-  local key, ofQuota = KEYS[keyAt], concurrent[quotaKeyAt] or { 'ZADD', KEYS[quotaKeyAt] }
-  concurrent[quotaKeyAt] = ofQuota
+  local key, ofQuota = KEYS[keyAt], commandsOfQuotas[quotaKeyAt] or { 'ZADD', KEYS[quotaKeyAt] }
+  commandsOfQuotas[quotaKeyAt] = ofQuota
   local kept, gone = { 'ZADD', key }, { 'ZREM', key, unpack(ARGV, freedAt, renewedAt - 1) }
   for nameAt = renewedAt, lastAt do prolong(kept, ARGV[nameAt]) end
   local count = isAsked == 1 and countPlaces(key, kept, gone, freedAt, renewedAt, lastAt) or 0
@@ -129,9 +130,10 @@ for holderAt = 1, holderCount do
   }
 end
 
--- Some clients send a call again if its reply is lost with the connection. It settles once, because
--- a call settles only if its number is higher than those of its process before. The first command
--- does two things in one, and the rare other one takes that back.
+-- Some clients send a call again if its reply is lost with the connection. Its requests count again
+-- then, but it settles once, because a call settles only if its number is higher than those of its
+-- process before. The first command writes the number and returns the one before, and the rare
+-- other one writes that again.
 local callsKey, callName, isHigher = KEYS[callsKeyAt]
 if callsKey then
   local numberText = format('%d', callNumber)
@@ -142,6 +144,7 @@ if callsKey then
 end
 
 -- Settle: only the window that has counted changes, and what is held of the settled period.
+-- `remembered` says for how long to remember what is applied once.
 local reply, remembered = { format('%d', period) }, {}
 for _ = 1, settlementCount do
   local quotaAt, row, windowId, lessCount, lessHeld, settledPeriod, onceKeyAt
@@ -151,9 +154,9 @@ for _ = 1, settlementCount do
   local isApplied = isHigher and counter.id == windowId
   if onceKeyAt > 0 then
     local key, isOpen = KEYS[onceKeyAt], counter.ends > (counter.isZoned and serverTime or now)
-    local appliedBy = remembered[key] or call('GET', key)
-    isApplied = isApplied and isOpen and not appliedBy
-    local isFirst = isApplied or appliedBy == callName
+    local isFirstInCall, appliedBy = not remembered[key], call('GET', key)
+    isApplied = isApplied and isOpen and isFirstInCall and not appliedBy
+    local isFirst = isApplied or appliedBy == callName and isFirstInCall
     if isFirst then remembered[key] = max(SHORTEST_MEMORY, counter.deadFrom - now) end
     reply[#reply + 1] = isFirst and 1 or 0
   end
@@ -286,10 +289,10 @@ for _, holder in ipairs(holders) do
   end
   if #holder.gone > 2 then call(unpack(holder.gone)) end
 end
-for _, kept in pairs(concurrent) do
-  if #kept > 2 then
-    local key = kept[2]
-    call(unpack(kept))
+for _, command in pairs(commandsOfQuotas) do
+  if #command > 2 then
+    local key = command[2]
+    call(unpack(command))
     call('PEXPIRE', key, placeDuration)
     local ended = min(call('ZCOUNT', key, '-inf', nowText), removable)
     removable = removable - ended

@@ -12,11 +12,12 @@ local serverTime = serverSeconds * 1000 + math.floor(serverMicroseconds / 1000)
 -- before; that period; when the window ends; its id; and whether it is that of a time zone.
 local COUNTER, DEAD_FROM = 'dddddddB', 'd'
 
--- Whether a counter is new, or has changed since it was read.
+-- What has become of a counter, in this order: it has no row yet; is as it was read; has changed;
+-- has a new window.
 local NEW, READ, CHANGED, OPENED = 0, 1, 2, 3
 
--- Reads a counter as it is in this period. Without a text it is new, and has no window. A clock
--- that is set back lengthens no window, whose length is `window`.
+-- Reads a counter as it is in this period. Without a text it is new, and has no window. If the
+-- clock was set back, a window ends no later than if it opened now, with the length `window`.
 local function readCounter (text, now, period, window)
   if not text then
     return {

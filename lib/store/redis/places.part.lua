@@ -10,7 +10,8 @@ local function prolong (kept, name)
 end
 
 -- Returns how many places of a holder last, when those in ARGV from `freedAt` on are freed, and
--- those from `renewedAt` to `lastAt` are renewed.
+-- those from `renewedAt` to `lastAt` are renewed. Adds those that have ended to `gone`, and to
+-- `kept` those that would last too long.
 local function countPlaces (key, kept, gone, freedAt, renewedAt, lastAt)
   local all = call('ZCARD', key)
   if all == 0 then return lastAt - renewedAt + 1 end

@@ -118,7 +118,9 @@ export interface Call {
    * above 0 that no other call has, of no process.
    */
   readonly firstWindowId: number
-  /** Places that are free again. One that the server does not have changes nothing. */
+  /**
+   * Places that are free again, each once. One that the server does not have changes nothing.
+   */
   readonly freed: readonly NamedPlace[]
   /**
    * Places that last for `placeDuration` from now on. One that the server does not have, because it
