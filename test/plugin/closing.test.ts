@@ -18,7 +18,7 @@ import { VirtualClock } from '../../lib/testing.js'
 import { demand, place } from '../support/demands.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { listen } from '../support/raw-socket.js'
-import { RemoteStore } from '../support/remote-store.js'
+import { createWaitingStore, RemoteStore } from '../support/remote-store.js'
 import { asAlice, createServer, fromHeader } from '../support/server.js'
 import { until } from '../support/until.js'
 
@@ -380,6 +380,24 @@ t.test('the permits that are open are settled, whichever have ended before', asy
   t.equal(store.peek(places)?.count, 2)
   await app.close()
   t.equal(store.peek(places)?.count, 0)
+})
+
+t.test('a permit of no request that is admitted while the server closes is settled', async (t) => {
+  const store = createWaitingStore()
+  const { app } = await createServer({ store, quotas: { streams: { concurrent: 1 } } })
+  await app.ready()
+  const acquiring = app.quotaAcquire(asAlice(), 'streams')
+  await until('the store is asked', () => store.pending === 1)
+  let hasClosed = false
+  const closed = app.close().then(() => {
+    hasClosed = true
+  })
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+  t.notOk(hasClosed, 'the server waits for the store')
+  store.answer()
+  t.equal((await acquiring).refusal, null)
+  await closed
+  t.equal(store.memory.peek(places)?.count, 0)
 })
 
 t.test('a report after the end of its permit is counted before the server closes', async (t) => {
