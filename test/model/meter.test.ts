@@ -361,6 +361,22 @@ t.test('a meter that is piped twice goes on until both destinations have closed'
   t.strictSame(await counts(), [600, 6_000])
 })
 
+t.test('a meter goes on whose other destination is full when one has closed', async (t) => {
+  const { permit } = await createMeter()
+  const source = new Readable({ read () {} })
+  const stream = permit.meter(source)
+  const response = stream.pipe(new PassThrough())
+  const file = stream.pipe(new PassThrough({ highWaterMark: 1 }))
+  source.push(chat(longText))
+  await until('the file is full', () => file.writableNeedDrain && !stream.readableFlowing)
+  response.destroy()
+  await once(response, 'close')
+  await setImmediate()
+  t.notOk(source.destroyed)
+  source.push(null)
+  t.ok((await buffer(file)).equals(chat(longText)))
+})
+
 const otherReaders: [what: string, read: (stream: Readable) => unknown, goesOn: boolean][] = [
   ['cancels its source', () => {}, false],
   ['cancels its source, even if somebody looks on', (stream) => stream.on('data', () => {}), false],
@@ -436,6 +452,15 @@ for (const [where, part] of endsOfSource) {
     t.strictSame(await counts(), [5, 5])
   })
 }
+
+t.test('interrupted is not asked where the caller leaves what cannot be read', async (t) => {
+  const { permit, counts, lines } = await createMeter()
+  const interrupted = (): unknown => t.fail('it knows nothing of the response')
+  await leaveAfter([gzipSync(chat(longText))], permit, { interrupted })
+  await permit.end()
+  t.strictSame(await counts(), [400, 400])
+  matchExactly(t, lines, [{ level: 50, msg: /a model's response could not be read/ }])
+})
 
 t.test('interrupted is not asked where a response ended without usage', async (t) => {
   const { permit, counts } = await createMeter()

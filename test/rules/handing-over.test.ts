@@ -145,6 +145,19 @@ for (const [what, before, after, used] of reports) {
   })
 }
 
+t.test('the end of a resumed permit leaves what other requests hold', async (t) => {
+  const { app, acquire, standing } = await createServices(t)
+  const text = await (await acquire()).handOver()
+  const other = await app.quotaAcquire(mira, { tokens: 40 })
+  t.same(await standing(), [100, 40])
+  const resumed = app.quotaResume(text)
+  await resumed.charge(15)
+  await resumed.end()
+  t.same(await standing(), [55, 40])
+  await other.end()
+  t.same(await standing(), [55, 0])
+})
+
 t.test('chargeUsage and meter report in a resumed permit, by fromUsage', async (t) => {
   const { app, acquire, standing } = await createServices(t, {
     tokens: { ...tokens, cost: 30 },

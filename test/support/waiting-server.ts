@@ -1,12 +1,15 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Test } from 'tap'
 import { waitChanges, type QuotaWaitChange } from '../../lib/channels.js'
 import {
+  localAuthentication,
   MemoryQuotaStore,
   quotaDecisions,
   type QuotaDecision,
   type QuotaDecisionMessage,
+  type QuotaDefinition,
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
@@ -28,6 +31,25 @@ interface Parts extends ServerOptions {
   readonly wrap?: (store: QuotaStore) => QuotaStore
   /** Runs before the server is ready. */
   readonly declare?: (app: FastifyInstance) => unknown
+}
+
+/** The authentication of the whole service, whose places its callers wait for. */
+export const service = () => localAuthentication('service')
+
+/** Places of the whole service, which its callers wait for. */
+export function slots (
+  concurrent: number,
+  wait: NonNullable<QuotaDefinition['wait']>
+): QuotaDefinition {
+  return { concurrent, authentication: service, wait }
+}
+
+/** Advances the time in steps, so that what becomes due can ask the store. */
+export async function pass (time: VirtualTime, ms: number, step = 100): Promise<void> {
+  for (let passed = 0; passed < ms; passed += step) {
+    time.advance(step)
+    await turn()
+  }
 }
 
 /**
