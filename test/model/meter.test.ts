@@ -90,6 +90,12 @@ const endings: [rule: string, parts: Uint8Array[], counts: number[], line: RegEx
     null
   ],
   [
+    'at least what was granted, if it states a smaller usage and is cut off',
+    [chat('four', { usage: { prompt_tokens: 20, completion_tokens: 30 } }), chat('five')],
+    [400, 400],
+    null
+  ],
+  [
     'what was granted, if it is compressed',
     [gzipSync(Buffer.concat([chat(longText), finished, used, done]))],
     [400, 400],

@@ -86,6 +86,15 @@ const usageObjects: [rule: string, usage: unknown, expected: Numbers | null][] =
     [null, 150, 100, 0, 0, 50, 32]
   ],
   [
+    'reasoning is part of an output that is equal to it',
+    {
+      prompt_tokens: 100,
+      completion_tokens: 50,
+      completion_tokens_details: { reasoning_tokens: 50 }
+    },
+    [null, 150, 100, 0, 0, 50, 50]
+  ],
+  [
     'reasoning stands beside the output, if the total has room for both',
     { inputTokens: 100, outputTokens: 40, reasoningTokens: 10, totalTokens: 150 },
     [null, 150, 100, 0, 0, 50, 10]

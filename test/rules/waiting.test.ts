@@ -786,6 +786,8 @@ t.test('metrics and the log say who waits and how long', async (t) => {
       declare: (app) => app.register(quotaMetricsPlugin, { registry })
     }
   )
+  // The metrics of a server that is open would count what later tests publish.
+  t.teardown(() => host.app.close())
   const valuesOf = async (name: string) => (await registry.getSingleMetric(name)?.get())?.values
   const first = await host.run('alice')
   await host.queue('bob')

@@ -59,7 +59,7 @@ for (const [what, options, waits] of hosts) {
       const received = []
       for (let request = 0; request < 3; request++) {
         received.push((await app.inject({ method: 'POST', url: '/run' })).statusCode)
-        subscribe(name, measure)
+        if (request === 0) subscribe(name, measure)
       }
       t.same(received, [200, 200, 429])
       t.same(

@@ -1,12 +1,14 @@
 // The connections of a host's pool: one is lent before each statement, so that a call without a
 // connection was certainly not sent.
 import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
 import { PostgresQuotaStore, type PostgresPool } from '../../lib/postgres.js'
 import { acquireOne, demand, estimate } from '../support/demands.js'
+import { listenOnLoopback } from '../support/loopback.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { until } from '../support/until.js'
 
@@ -127,6 +129,60 @@ t.test('errors of a connection that is lent do not end the process', async (t) =
   await failed
   await blocker.query('ROLLBACK')
   t.match(await acquireOne(store, 'dave'), { admitted: true })
+})
+
+/** What a server says to a session that an administrator ends. */
+const endedByAdministrator = message('E', 'SFATAL\0C57P01\0Mterminating connection\0\0')
+const readyForQuery = message('Z', 'I')
+
+function message (type: string, content: string): Buffer {
+  const length = Buffer.alloc(4)
+  length.writeInt32BE(length.length + content.length)
+  return Buffer.concat([Buffer.from(type), length, Buffer.from(content)])
+}
+
+t.test('an error that comes together with a new connection does not end the process', async (t) => {
+  let isFirst = true
+  const link = await listenOnLoopback(
+    createServer((downstream) => {
+      const upstream = connect(server.port, '127.0.0.1')
+      upstream.on('error', () => {})
+      downstream.pipe(upstream)
+      upstream.on('data', (chunk: Buffer) => {
+        const isEnded = isFirst && chunk.includes(readyForQuery)
+        if (isEnded) isFirst = false
+        downstream.write(isEnded ? Buffer.concat([chunk, endedByAdministrator]) : chunk)
+        if (isEnded) upstream.destroy()
+      })
+      upstream.on('close', () => downstream.end())
+    })
+  )
+  const connectionString = server.url.replace(String(server.port), String(link.port))
+  const own = server.pool({ connectionString })
+  t.teardown(async () => {
+    await own.end()
+    await link.stop()
+  })
+  own.on('error', () => {})
+  const store = new PostgresQuotaStore({ pool: own })
+  await t.rejects(acquireOne(store, 'ended'))
+  t.match(await acquireOne(store, 'ended'), { admitted: true, count: 1 })
+})
+
+t.test('a pool of pg can have a connect of the host that takes no callback', async (t) => {
+  const own = server.pool()
+  t.teardown(() => own.end())
+  const connect = own.connect.bind(own)
+  let lent = 0
+  Object.assign(own, {
+    connect: async () => {
+      lent += 1
+      return await connect()
+    }
+  })
+  const store = new PostgresQuotaStore({ pool: own })
+  t.match(await acquireOne(store, 'of-its-own-connect'), { count: 1 })
+  t.ok(lent > 0)
 })
 
 t.test('the pool closes a connection that has become silent, and lends another one', async (t) => {

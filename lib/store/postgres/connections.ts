@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { isPromise, type Eventual } from '../../promises.js'
 import { withTimeout } from '../../time-limit.js'
 
 /**
@@ -63,6 +64,18 @@ export interface StatementRunner {
   release(error?: unknown): void
 }
 
+/** A pool of `pg`, which calls a function as soon as it lends a connection. */
+interface CallingPool {
+  connect(
+    lend: (error: unknown, connection?: PostgresConnection) => void
+  ): Eventual<PostgresConnection | undefined>
+}
+
+// Of the pools, that of `pg` has a count of its connections.
+function isOfPg (pool: PostgresPool): pool is PostgresPool & CallingPool {
+  return 'totalCount' in pool
+}
+
 /** Lends the connections of a pool. */
 export class Connections {
   readonly #pool: PostgresPool
@@ -70,16 +83,42 @@ export class Connections {
 
   constructor (pool: PostgresPool) {
     this.#pool = pool
-    // Of the pools, that of `pg` has a count of its connections.
-    this.#names = new StatementNames('totalCount' in pool)
+    this.#names = new StatementNames(isOfPg(pool))
   }
 
   /** Rejects if no connection can be made, in which case nothing was sent. */
   async lend (): Promise<StatementRunner> {
     const pool = this.#pool
     if (pool.connect === undefined || isQueryReplaced(pool)) return new AnyConnection(pool)
-    return new LentConnection(await pool.connect(), this.#names)
+    const connection = isOfPg(pool) ? await lentByPg(pool) : listenedTo(await pool.connect())
+    return new LentConnection(connection, this.#names)
   }
+}
+
+// Without a listener, an error of the connection would end the process.
+const ignore = (): void => {}
+
+function listenedTo (connection: PostgresConnection): PostgresConnection {
+  connection.on?.('error', ignore)
+  return connection
+}
+
+/**
+ * Gets a connection with a callback, since a promise is too late: the pool lends a connection while
+ * it reads what the server has sent, and next in that can be the error of a server that ends it.
+ */
+function lentByPg (pool: CallingPool): Promise<PostgresConnection> {
+  return new Promise((resolve, reject) => {
+    const connecting = pool.connect((error, connection) => {
+      if (connection === undefined) reject(error)
+      else resolve(listenedTo(connection))
+    })
+    if (!isPromise(connecting)) return
+    // The host has replaced `connect` by a function that may take no callback.
+    connecting.then((connection) => {
+      if (connection !== undefined) resolve(listenedTo(connection))
+    }, reject)
+  })
 }
 
 /** Whether the host has replaced `query`, which then does not stand beside `connect`. */
@@ -104,17 +143,14 @@ class AnyConnection implements StatementRunner {
   release (): void {}
 }
 
-/** Runs statements on one connection. */
+/** Runs statements on one connection, whose errors are listened to. */
 class LentConnection implements StatementRunner {
   readonly #connection: PostgresConnection
   readonly #names: StatementNames
-  // Without a listener, an error of the connection would end the process.
-  readonly #ignore = (): void => {}
 
   constructor (connection: PostgresConnection, names: StatementNames) {
     this.#connection = connection
     this.#names = names
-    connection.on?.('error', this.#ignore)
   }
 
   async run (statement: Statement, values: (string | null)[]): Promise<string | null> {
@@ -134,7 +170,7 @@ class LentConnection implements StatementRunner {
   }
 
   release (error?: unknown): void {
-    this.#connection.removeListener?.('error', this.#ignore)
+    this.#connection.removeListener?.('error', ignore)
     this.#connection.release(error !== undefined)
   }
 }
