@@ -1,5 +1,5 @@
 // docs/rules.md, "Concurrent requests": the places of processes that are killed, frozen, or cut off
-// from the server.
+// from the server. "Waiting": those who wait for them.
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,14 +9,18 @@ import { RedisQuotaStore } from '../../lib/redis.js'
 import { acquireOne, demand, place } from '../support/demands.js'
 import { plainEnvironment } from '../support/environment.js'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
+import { PermitProcess } from '../support/permit-processes.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 
 const held = 2
-t.jobs = 2
+// All of them wait for 30 s.
+t.jobs = 4
 
-for (const kind of ['Redis', 'PostgreSQL']) {
+const kinds = { Redis: onRedis, PostgreSQL: onPostgres }
+
+for (const [kind, start] of Object.entries(kinds)) {
   t.test(
     `the places of a process on ${kind} are free within 30 s of its last renewal, and it ` +
       'takes them again when it wakes',
@@ -24,7 +28,7 @@ for (const kind of ['Redis', 'PostgreSQL']) {
       buffered: true
     },
     async (t) => {
-      const { server, store } = await (kind === 'Redis' ? onRedis : onPostgres)(t)
+      const { server, store } = await start(t)
       const network = await FaultyProxy.start(server.port)
       const holders: Record<string, ChildProcess> = {}
       t.teardown(async () => {
@@ -37,7 +41,9 @@ for (const kind of ['Redis', 'PostgreSQL']) {
             ? server.url.replace(String(server.port), String(network.port))
             : server.url
         const holder = fork('build/test/support/place-holder.js', [url, caller, String(held)], {
-          env: plainEnvironment()
+          env: plainEnvironment(),
+          // Without the modules of tap, which take longer than all else.
+          execArgv: []
         })
         holders[caller] = holder
         t.same(await once(holder, 'message'), [held, undefined])
@@ -93,6 +99,36 @@ for (const kind of ['Redis', 'PostgreSQL']) {
       t.equal(await count('healthy'), 0)
     }
   )
+}
+
+const slot = { caller: 'service', quota: 'slots' }
+
+for (const [kind, start] of Object.entries(kinds)) {
+  t.test(`a process gets the places of another one on ${kind}`, { buffered: true }, async (t) => {
+    const { server } = await start(t)
+    const one = await PermitProcess.start(t, 'plain', server.url)
+    const other = await PermitProcess.start(t, 'plain', server.url)
+    const first = one.tell('take', slot)
+    t.match(await first.answer, { isAdmitted: true, waited: 0 })
+
+    const second = other.tell('take', slot)
+    // It is in line by the time that the next command is answered.
+    await other.standing(slot.caller, slot.quota)
+    const freedAt = performance.now()
+    await one.tell('end', { permit: first.id }).answer
+    t.match(await second.answer, { isAdmitted: true })
+    const delay = performance.now() - freedAt
+    t.ok(delay < 5000, `a place that is freed, within a moment (${delay} ms)`)
+
+    const third = one.tell('take', slot)
+    await one.standing(slot.caller, slot.quota)
+    await other.kill()
+    const killedAt = performance.now()
+    t.match(await third.answer, { isAdmitted: true })
+    const lost = performance.now() - killedAt
+    t.ok(lost < 32_000, `that of a process that is killed, within 30 s (${lost} ms)`)
+    t.same(await one.standing(slot.caller, slot.quota), { count: 1, held: 1 })
+  })
 }
 
 async function leave (holder: ChildProcess | undefined): Promise<void> {

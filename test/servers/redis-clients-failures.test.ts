@@ -23,8 +23,9 @@ async function recovered (store: QuotaStore): Promise<void> {
   throw new Error('the client did not recover')
 }
 
-for (const [name, connect] of Object.entries(singleClients)) {
-  if (/key prefix|wrapper/.test(name)) continue
+const clients = Object.entries(singleClients).filter(([name]) => !/key prefix|wrapper/.test(name))
+
+for (const [name, connect] of clients) {
   t.test(
     `a decision of ${name} whose reply is cut off is counted once, and its promise rejects`,
     async (t) => {
@@ -42,29 +43,40 @@ for (const [name, connect] of Object.entries(singleClients)) {
       })
     }
   )
-  t.test(
-    `decisions of ${name} fail while the server is not running, and succeed after it has restarted`,
-    async (t) => {
-      const options = { keyPrefix: `${name}, restarted:`, rememberRejections: false }
-      const { client, close } = await connect([server.port])
-      const store = new RedisQuotaStore({ client, ...options })
-      await acquireOne(store, 'alice')
-      await server.kill()
-      await t.rejects(acquireOne(store, 'alice'))
-      await server.start()
+}
+
+t.test(
+  'decisions of each client fail while the server is not running, and succeed after it has ' +
+    'restarted',
+  async (t) => {
+    const subjects = await Promise.all(
+      clients.map(async ([name, connect]) => {
+        const options = { keyPrefix: `${name}, restarted:`, rememberRejections: false }
+        const { client, close } = await connect([server.port])
+        const store = new RedisQuotaStore({ client, ...options })
+        const observer = new RedisQuotaStore({ client: direct, ...options })
+        await acquireOne(store, 'alice')
+        return { name, close, store, observer }
+      })
+    )
+    await server.kill()
+    await Promise.all(
+      subjects.map(({ name, store }) => t.rejects(acquireOne(store, 'alice'), name))
+    )
+    await server.start()
+    for (const { name, close, store, observer } of subjects) {
       await recovered(store)
-      t.match(await acquireOne(store, 'alice'), { admitted: true, count: 1 })
+      t.match(await acquireOne(store, 'alice'), { admitted: true, count: 1 }, name)
       await close()
       await t.rejects(
         acquireOne(store, 'alice'),
-        'a decision fails after the host has closed the client'
+        `a decision of ${name} fails after the host has closed the client`
       )
-      const observer = new RedisQuotaStore({ client: direct, ...options })
       await recovered(observer)
-      t.match(await observer.peek(demand('alice')), { count: 1 })
+      t.match(await observer.peek(demand('alice')), { count: 1 }, name)
     }
-  )
-}
+  }
+)
 
 t.test('a client that sends a call again settles once, and says so', async (t) => {
   const ioredis = new Redis({ port: proxy.port, retryStrategy: () => 20 })

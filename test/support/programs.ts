@@ -43,6 +43,8 @@ export class Programs {
   static #start (t: Test): Programs {
     const started = fork('build/test/support/run-programs.js', {
       env: plainEnvironment(),
+      // Without the modules of tap.
+      execArgv: [],
       stdio: ['ignore', 'ignore', 'inherit', 'ipc']
     })
     t.teardown(() => {
