@@ -5,6 +5,7 @@ import t from 'tap'
 import { callerKey, localAuthentication } from '../../lib/index.js'
 import { quotaMetricsPlugin } from '../../lib/metrics.js'
 import { assertQuotaOptions } from '../../lib/start/plugin-checks.js'
+import { Gate } from '../support/gate.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { until } from '../support/until.js'
 import { createWaitingServer, pass, service, slots } from '../support/waiting-server.js'
@@ -77,6 +78,22 @@ t.test('a request waits for the next window if that opens in time', async (t) =>
     host.decisions.map(({ outcome, waited }) => [outcome, waited]),
     [['admitted', 0], ['rejected', 0], ['admitted', 20_000]]
   )
+})
+
+t.test('a wait begins when its request arrives, however long its store takes', async (t) => {
+  const gate = new Gate()
+  const quotas = { calls: { perMinute: 1, wait: 30_000 } }
+  const host = await createWaitingServer(t, quotas, { wrap: gate.wrap })
+  await host.run()
+  host.time.advance(20_000)
+  gate.close()
+  const response = host.ask()
+  await until('the store is asked', () => gate.asking === 1)
+  host.time.advance(12_000)
+  gate.open()
+  // The window ends in less than 30 s, but 12 s of them are over.
+  t.match(await response, { statusCode: 429, headers: { 'retry-after': '28' } })
+  t.same(host.seconds, [], 'it has not waited')
 })
 
 t.test('a request waits for the next day of a time zone, which is worked out anew', async (t) => {
