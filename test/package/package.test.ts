@@ -61,7 +61,8 @@ function createProject (...packages: (string | readonly [name: string, linked: s
   writeFileSync(join(folder, 'package.json'), '{ "private": true }')
   const environment = plainEnvironment()
   // It takes a tenth of the time of TypeScript 6, with which test/types checks the same programs.
-  const tsc = resolve('node_modules/typescript-7/bin/tsc')
+  // Not bin/tsc, which has no extension: the loader of tap for coverage fails on such a module.
+  const tsc = resolve('node_modules/typescript-7/lib/tsc.js')
   const always = '--strict --noEmit --skipLibCheck --target es2023 --types node'.split(' ')
   /** Returns what the compiler finds wrong in the given programs of the project, or ''. */
   const check = (options: string, ...programs: string[]): string => {
