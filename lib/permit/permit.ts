@@ -84,13 +84,14 @@ export class Permit implements OpenPermit {
   }
 
   /**
-   * Returns what was granted of a unit: the least of the quotas that count it. Null if the request
-   * was not admitted, or if none of them counts it with a limit.
+   * Returns what was granted of a unit: the least of the enforced quotas that count it. Null if the
+   * request was not admitted, or if none of them counts it with a limit.
    */
   granted (unit: string): number | null {
     let least: number | null = null
     for (const { quota, holding, limit } of this.quotas) {
-      if (quota.unit !== unit || holding === null || limit === Infinity) continue
+      if (quota.unit !== unit || !quota.isEnforced) continue
+      if (holding === null || limit === Infinity) continue
       least = Math.min(least ?? holding.granted, holding.granted)
     }
     return least
